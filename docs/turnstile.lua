@@ -17,6 +17,7 @@ local MAX_SPANS = 16
 local MAX_PRIORITY = 7
 local MAX_WORTH = 64
 local MAX_COOKIES = 16
+local MAX_DELIVERED = 4
 local MAX_PATIENCE = 36000
 
 local SYNC, TOKEN, DATA, RESEND, FIN, ACK, RESET, CHALLENGE = 1, 2, 3, 4, 5, 6, 7, 8
@@ -64,6 +65,10 @@ local f = {
     flag_first = ProtoField.bool("turnstile.flags.first", "With its SYNC", 8, nil, 0x04),
     flag_list = ProtoField.bool("turnstile.flags.list", "List", 8, nil, 0x08),
     confirms = ProtoField.uint64("turnstile.confirms", "Complete", base.HEX),
+    flag_delivered = ProtoField.bool(
+        "turnstile.flags.delivered", "Others are complete", 8, nil, 0x10),
+    delivered = ProtoField.uint64("turnstile.delivered", "Complete", base.HEX),
+    delivered_count = ProtoField.uint8("turnstile.delivered.count", "Complete ones", base.DEC),
     flag_short = ProtoField.bool("turnstile.flags.short", "Short message", 8, nil, 0x08),
     flag_unknown_size = ProtoField.bool(
         "turnstile.flags.unknown_size", "Unknown size", 8, nil, 0x02),
@@ -172,8 +177,9 @@ local function add_flags(tree, tvb, kind)
             f.flag_paced, f.flag_ren },
         [TOKEN] = { f.flag_grant, f.flag_mark },
         [DATA] = { f.flag_unscheduled, f.flag_unasked, f.flag_first, f.flag_short,
-            f.flag_ren },
-        [ACK] = { f.flag_ecn, f.flag_notify, f.flag_list, f.flag_final },
+            f.flag_delivered, f.flag_ren },
+        [ACK] = { f.flag_ecn, f.flag_notify, f.flag_list, f.flag_delivered,
+            f.flag_final },
         [CHALLENGE] = { f.flag_ticket },
     }
     for _, field in ipairs(shown[kind] or {}) do
@@ -316,15 +322,17 @@ show[DATA] = function(tree, tvb, pinfo, message)
     return wrong, string.format("%d..%d, %s", offset, offset + len, how)
 end
 
--- What tells apart the two packets that are longer than others of their type, and how long they are
--- at least; wrong if they have flags that do not go with these.
+-- What tells apart the packets that are longer than others of their type, and how long they are at
+-- least; wrong if they have flags that do not go with these.
 local function longer_kind(kind, flags)
     local function has(value)
         return math.floor(flags / value) % 2 == 1
     end
     if kind == DATA and has(0x04) then
-        local wrong = has_other(flags, 0x0e) or not has(0x02)
-        return "first", 56, wrong
+        local wrong = has_other(flags, 0x1e) or not has(0x02)
+        return "first", has(0x10) and 68 or 56, wrong
+    elseif kind == ACK and has(0x08) and has(0x10) then
+        return "delivered", 14, flags ~= 0x58
     elseif kind == ACK and has(0x08) then
         return "list", 12, flags ~= 0x48
     end
@@ -339,19 +347,23 @@ local function show_first(tree, tvb, pinfo, message, head)
             wrong = field
         end
     end
+    local delivers = flag(tvb, 4)
+    local count = delivers and tvb(58, 1):uint() or 0
+    if delivers then
+        head = 60 + 8 * count
+    end
     local len = tvb:reported_len() - head
     tree:add(f.more, tvb(1, 1))
     tree:add(f.token, tvb(12, 2))
     tree:add(f.timestamp, tvb(14, 4))
     tree:add(f.offset, tvb(18, 4))
     check(tvb(1, 1):uint() == 1, "priority")
-    check(len >= 1, "size")
     check(tvb(12, 2):uint() == 0 and tvb(14, 4):uint() == 0, "token")
     check(tvb(18, 4):uint() == 0, "offset")
     local flags = tvb(23, 1):uint()
     local priority = tvb(22, 1):uint()
-    check(flags == 0 or flags == 4, "flags")
-    check(priority <= (flags == 4 and MAX_PRIORITY or 0), "priority")
+    check(not has_other(flags, 0x0c), "flags")
+    check(priority <= (flags % 8 >= 4 and MAX_PRIORITY or 0), "priority")
     local source, destination = tvb(24, 2):uint(), tvb(26, 2):uint()
     local length = tvb(28, 4):uint()
     tree:add(f.source_port, tvb(24, 2))
@@ -369,6 +381,16 @@ local function show_first(tree, tvb, pinfo, message, head)
     local mss, patience = tvb(44, 2):uint(), tvb(46, 2):uint()
     check(mss >= MIN_MSS and mss <= MAX_MSS, "mss")
     check(patience >= 1 and patience <= MAX_PATIENCE, "patience")
+    if delivers then
+        tree:add(f.allowance, tvb(56, 2))
+        tree:add(f.delivered_count, tvb(58, 1))
+        check(tvb(59, 1):uint() == 0, "reserved")
+        check(count >= 1 and count <= MAX_DELIVERED, "count")
+        for at = 60, math.min(tvb:len(), head) - 8, 8 do
+            tree:add(f.delivered, tvb(at, 8))
+        end
+    end
+    check(len >= 1, "size")
     check(length == len, "length")
     check(tvb(40, 4):uint() == len, "unscheduled")
     tree:add(f.payload_length, len):set_generated()
@@ -392,6 +414,23 @@ local function show_first(tree, tvb, pinfo, message, head)
         end
     end
     return wrong, string.format("with SYNC, %d > %d, %d bytes", source, destination, length)
+end
+
+-- Messages that the receiver has.
+local function show_delivered(tree, tvb)
+    local wrong
+    local size = tvb:reported_len()
+    local count = math.floor((size - 6) / 8)
+    if tvb(1, 1):uint() ~= 0 then
+        wrong = "priority"
+    elseif (size - 6) % 8 ~= 0 or count < 1 or count > MAX_DELIVERED then
+        wrong = "size"
+    end
+    for at = 4, tvb:len() - 10, 8 do
+        tree:add(f.delivered, tvb(at, 8))
+    end
+    tree:add(f.allowance, tvb(tvb:len() - 2, 2))
+    return wrong, string.format("final, of %d messages", count)
 end
 
 local function show_list(tree, tvb)
@@ -568,9 +607,9 @@ function turnstile.dissector(tvb, pinfo, root)
     local sealed = flags ~= tvb(2, 1):uint()
     local longer, least, bad = longer_kind(kind, flags)
     if longer ~= nil then
-        -- Of those two the flags are looked at first, too, and they are never sealed.
+        -- Of those the flags are looked at first, too, and they are never sealed.
         bad_flags = bad or sealed
-        fits = longer == "list" and size >= least or size >= least + 1 or tvb(1, 1):uint() ~= 1
+        fits = longer ~= "first" and size >= least or size >= least + 1 or tvb(1, 1):uint() ~= 1
         if bad_flags then
             malformed(tree, pinfo, "flags")
             return tvb:len()
@@ -596,6 +635,8 @@ function turnstile.dissector(tvb, pinfo, root)
         wrong, text = show_first(tree, tvb, pinfo, message, least)
     elseif longer == "list" then
         wrong, text = show_list(tree, tvb)
+    elseif longer == "delivered" then
+        wrong, text = show_delivered(tree, tvb)
     else
         wrong, text = show[kind](tree, tvb, pinfo, message)
     end

@@ -55,9 +55,13 @@ pub const MARK_MASK: u8 = 3 << MARK_SHIFT;
 pub const FLAG_TICKET: u8 = 1 << 4;
 /// On [`Type::Ack`]: from the receiver: the message is complete; from the sender: it knows that.
 pub const FLAG_FINAL: u8 = 1 << 6;
-/// On [`Type::Ack`] with [`FLAG_FINAL`], from the sender: it says so of several messages, whose
-/// cookies are all that there is.
+/// On [`Type::Ack`] with [`FLAG_FINAL`]: it says so of several messages, whose cookies are all that
+/// there is. From the sender, but for [`FLAG_DELIVERED`].
 pub const FLAG_LIST: u8 = 1 << 3;
+/// On [`Type::Ack`] with [`FLAG_LIST`]: it comes from the receiver, and lists messages that are
+/// complete. On [`Type::Data`] with [`FLAG_FIRST`]: the same list is in the packet, of messages of
+/// the other direction.
+pub const FLAG_DELIVERED: u8 = 1 << 4;
 /// On [`Type::Ack`]: how the worst of the data that came was marked, as its ECN field says it: 0
 /// not at all, 1 undetermined, 3 congestion; not 2.
 pub const ECN_MASK: u8 = 3;

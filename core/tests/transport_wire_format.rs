@@ -16,10 +16,13 @@ const DISSECTOR: &str = include_str!("../../docs/turnstile.lua");
 const COOKIE: Cookie = Cookie(0x0123_4567_89ab_cdef);
 
 /// The packets of the text's examples.
-fn described() -> [(&'static str, Packet); 12] {
+fn described() -> [(&'static str, Packet); 14] {
     let other = Cookie(0x1112_1314_1516_1718);
     let mut list = Cookies::new(COOKIE);
     assert!(list.push(other));
+    let mut delivered = Delivered::NONE;
+    assert!(delivered.push(COOKIE) && delivered.push(other));
+    delivered.allowance = 1000;
     let mut spans = Spans::EMPTY;
     assert!(spans.push(0, 1450) && spans.push(2900, 5800));
     [
@@ -144,6 +147,8 @@ fn described() -> [(&'static str, Packet); 12] {
                     flags: FLAG_UNASKED | FLAG_SHORT,
                     more: 1,
                 },
+                prompt: false,
+                delivered: Delivered::NONE,
             }),
         ),
         ("LIST", Packet::Confirm(list)),
@@ -156,6 +161,40 @@ fn described() -> [(&'static str, Packet); 12] {
                 priority: 5,
                 grant: None,
                 worth: 8,
+            }),
+        ),
+        ("DELIVERED", Packet::Delivered(delivered)),
+        (
+            "FIRST 100 DELIVERED",
+            Packet::First(First {
+                sync: Sync {
+                    cookie: COOKIE,
+                    source: 40_000,
+                    destination: 7,
+                    length: Some(100),
+                    deadline: 0,
+                    coflow: 0,
+                    unscheduled: 100,
+                    mss: 1450,
+                    patience: 100,
+                    echo: 0x0102_0304_0506_0708,
+                    priority: None,
+                    probe: false,
+                    acked: false,
+                    ren: false,
+                    paced: false,
+                },
+                data: Data {
+                    cookie: COOKIE,
+                    token: 0,
+                    timestamp: 0,
+                    offset: 0,
+                    len: 100,
+                    flags: FLAG_UNASKED | FLAG_SHORT,
+                    more: 1,
+                },
+                prompt: true,
+                delivered,
             }),
         ),
     ]
@@ -181,7 +220,7 @@ fn examples() -> BTreeMap<&'static str, Vec<u8>> {
 fn the_examples_are_what_the_code_reads_and_writes() {
     let examples = examples();
     // And a sealed one, which is looked at where the cipher is.
-    assert_eq!(examples.len(), 13);
+    assert_eq!(examples.len(), 15);
     for (name, packet) in described() {
         let example = &examples[name];
         let mut written = [0; MAX_HEADER];
@@ -293,7 +332,10 @@ fn the_dissector_knows_the_flags() {
         .collect();
     for (name, packet) in described() {
         let mut bytes = examples()[name].clone();
-        if matches!(packet, Packet::First(_) | Packet::Confirm(_)) {
+        if matches!(
+            packet,
+            Packet::First(_) | Packet::Confirm(_) | Packet::Delivered(_)
+        ) {
             // Which flags go with theirs is not in the table.
             continue;
         }
@@ -341,6 +383,7 @@ fn wireshark_shows_all_fields() {
             2 => 21,
             // By all of its payload.
             9 => 64,
+            13 => 76,
             _ => packets[n].len() - 1,
         };
         packets.push(packets[n][..len].to_vec());
@@ -367,7 +410,7 @@ fn wireshark_shows_all_fields() {
         (17, 1),
         (21, 1),
         (22, 1),
-        (23, 0x08),
+        (23, 0x10),
         (31, 99),
         (43, 99),
         (44, 0),
@@ -380,6 +423,23 @@ fn wireshark_shows_all_fields() {
     for to in [0x08, 0x49, 0x68] {
         let mut bytes = packets[10].clone();
         bytes[2] = to;
+        packets.push(bytes);
+    }
+    for (n, at, to) in [
+        (12, 2, 0x18),
+        (12, 2, 0x59),
+        (12, 2, 0x78),
+        (13, 2, 0x1f),
+        (13, 2, 0x1c),
+        (13, 2, 0x3e),
+        (13, 23, 0x48),
+        (13, 58, 0),
+        (13, 58, 5),
+        (13, 59, 1),
+        (13, 58, 1),
+    ] {
+        let mut bytes = packets[n].clone();
+        bytes[at] = to;
         packets.push(bytes);
     }
     // Fields of SYNC, RESEND, FIN, ACK, RESET and CHALLENGE.
@@ -526,6 +586,11 @@ fn wireshark_shows_all_fields() {
         ),
         format!(",6,{cookie},0,,,,,,,,,,,,,,,,,,,1,,1,,,,"),
         format!(",2,{cookie},5,,,,,,,,,,65535,4277006349,,,,,,,,,,1,,,,7"),
+        format!(",6,{cookie},0,,,,,,,,,,,,,,,,,,1000,1,,1,,,,"),
+        format!(
+            "These bytes were sent before,3,{cookie},1,40000,7,100,0,0,100,1450,100,\
+             0x0102030405060708,0,0,0,100,,,,,1000,,,1,,,1,"
+        ),
     ];
     assert_eq!(expected.len(), good);
     let mut wrong = String::new();

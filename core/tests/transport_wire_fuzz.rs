@@ -41,12 +41,22 @@ fn number(rng: &mut Rng) -> u32 {
     }
 }
 
+/// So many messages that are complete.
+fn delivered(rng: &mut Rng, count: usize) -> Delivered {
+    let mut list = Delivered::NONE;
+    for _ in 0..count {
+        list.push(Cookie(rng.next()));
+        list.allowance = number(rng) as u16;
+    }
+    list
+}
+
 /// A packet of any type, with most fields in range.
 fn any(rng: &mut Rng) -> Packet {
     let cookie = Cookie(rng.next());
     let random = rng.next();
     let bit = |n: u32| random >> n & 1 != 0;
-    match random % 10 {
+    match random % 11 {
         0 => {
             let length = bit(8).then(|| number(rng) & MAX_LENGTH | 1);
             Packet::Sync(Sync {
@@ -151,6 +161,8 @@ fn any(rng: &mut Rng) -> Packet {
                     flags: 2 | u8::from(bit(9)) << 3,
                     more: 1,
                 },
+                prompt: bit(11),
+                delivered: delivered(rng, (random >> 12) as usize % 5),
             })
         }
         8 => {
@@ -160,6 +172,7 @@ fn any(rng: &mut Rng) -> Packet {
             }
             Packet::Confirm(list)
         }
+        9 => Packet::Delivered(delivered(rng, 1 + (random >> 60) as usize % 4)),
         _ => Packet::Reset(Reset {
             cookie,
             code: ResetCode::ALL[(random >> 8) as usize % 6],

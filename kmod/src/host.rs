@@ -217,6 +217,16 @@ impl<'a> Host<Outgoing, Incoming> for Surroundings<'a> {
         any.then_some(message.socket)
     }
 
+    fn received(&self, message: &Incoming) -> Option<u64> {
+        let any = message.vrf == 0 && message.tie == Tie::default();
+        any.then_some(message.socket)
+    }
+
+    fn is_awaited(&self, message: &Outgoing) -> bool {
+        let socket = self.sockets.get(message.socket);
+        socket.is_some_and(|socket| socket.completions)
+    }
+
     fn hmac(&self, key: &[u8], data: &[u8]) -> Option<Key> {
         Some(knet_transport::hmac(key, data))
     }

@@ -20,7 +20,6 @@
 
 use super::bucket::{self, Buckets, Kind};
 use super::config::Resolved;
-use super::confirms::Confirms;
 use super::early::Early;
 use super::heap::Heap;
 use super::hint::Hint;
@@ -50,9 +49,10 @@ use super::stats::{Counter, Stats};
 use super::tally::Tally;
 use super::turns::{Order, Turns};
 use super::vain::Vain;
+use super::waiting::{Riders, Waiting};
 use super::wire::{
-    self, Ack, Cookie, Malformed, Packet, Reset, ResetCode, DATA_LEN, FIRST_LEN, MAX_HEADER,
-    SHORT_HEADER,
+    self, Ack, Cookie, Cookies, Malformed, Packet, Reset, ResetCode, DATA_LEN, FIRST_LEN,
+    FIRST_MOST, MAX_HEADER, SHORT_HEADER,
 };
 use crate::header::FLAGS;
 use crate::port::config::{FRAME_WIRE_LEN, TOKEN_WIRE_LEN};
@@ -117,7 +117,11 @@ pub struct Endpoint<M: Memory, O, I> {
     orphans: Orphans<M>,
     remembered: Remembered<M>,
     /// Ends of outgoing messages that their receivers are to be told.
-    confirms: Confirms,
+    confirms: Waiting<Cookies>,
+    /// Incoming messages whose senders are to be told that they are complete.
+    delivered: Waiting<Riders>,
+    /// If the message ends that a packet came of, its sender may be told later.
+    may_tell_later: bool,
     /// Data that came before its SYNC.
     early: Early,
     /// How many incoming messages are half open.
@@ -198,7 +202,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         coflows: Coflows::new(),
         orphans: Orphans::new(),
         remembered: Remembered::new(),
-        confirms: Confirms::NEW,
+        confirms: Waiting::NEW,
+        delivered: Waiting::NEW,
+        may_tell_later: false,
         early: Early::NEW,
         half_open: 0,
         out_sealed: Paged::new(),
@@ -381,6 +387,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             Packet::Ack(ack) => (ack.cookie, ack.last || ack.window >= ack.received),
             Packet::Reset(reset) => (reset.cookie, reset.code != ResetCode::Aborted),
             Packet::First(first) => (first.sync.cookie, false),
+            Packet::Delivered(delivered) => (delivered.first(), true),
             // They are no message's any more.
             Packet::Confirm(_) => return Owner::Nobody,
         };
@@ -444,7 +451,16 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.count_bytes(at, from, packet);
         match packet {
             Packet::Sync(sync) => self.on_sync(at, from, sync, true, host),
-            Packet::First(first) => self.on_first(at, from, ecn, first, payload, host),
+            Packet::First(first) => {
+                if !first.delivered.is_empty() {
+                    self.on_delivered(at, from, &first.delivered, host);
+                }
+                self.on_first(at, from, ecn, first, payload, host);
+            }
+            Packet::Delivered(delivered) => {
+                self.stats.count(Counter::AckReceived);
+                self.on_delivered(at, from, delivered, host);
+            }
             Packet::Confirm(cookies) => self.on_confirm(now, from, cookies),
             Packet::Token(token) => self.on_token(at, from, token, host),
             Packet::Data(data) => self.on_data(at, from, ecn, data, payload, host),
@@ -637,7 +653,7 @@ fn transmit<O, I, H: Host<O, I>>(
         return transmit_in::<MAX_HEADER, _, _, _>(host, owner, to, class, ren, packet, payload);
     }
     if matches!(packet, Packet::First(_)) {
-        return transmit_in::<FIRST_LEN, _, _, _>(host, owner, to, class, ren, packet, payload);
+        return transmit_in::<FIRST_MOST, _, _, _>(host, owner, to, class, ren, packet, payload);
     }
     transmit_in::<SHORT_HEADER, _, _, _>(host, owner, to, class, ren, packet, payload);
 }

@@ -206,6 +206,21 @@ pub trait Host<O, I> {
         Some(0)
     }
 
+    /// As whose the acknowledgement of an incoming message may be sent when that has ended, maybe
+    /// with others', or with a message of the same one: what [`Host::ended`] says of that. `None`:
+    /// it leaves at once, as the message's own.
+    fn received(&self, message: &I) -> Option<u64> {
+        let _ = message;
+        Some(0)
+    }
+
+    /// Whether the application waits to hear of the message's end: then its receiver is asked not
+    /// to wait with it.
+    fn is_awaited(&self, message: &O) -> bool {
+        let _ = message;
+        false
+    }
+
     /// HMAC-SHA256 of `data` with `key`. `None`: it has none, and seals nothing.
     fn hmac(&self, key: &[u8], data: &[u8]) -> Option<seal::Key> {
         let _ = (key, data);

@@ -38,6 +38,8 @@ pub const TOKEN_LEN: usize = 18;
 pub const DATA_LEN: usize = 22;
 /// Bytes of a DATA with its SYNC before its payload.
 pub const FIRST_LEN: usize = DATA_LEN + 2 + SYNC_LEN - header::LEN - COOKIE_LEN;
+/// Bytes before the payload of a DATA with its SYNC, and with as many messages as it can list.
+pub const FIRST_MOST: usize = FIRST_LEN + 4 + MAX_DELIVERED * COOKIE_LEN;
 /// Bytes of a [`Cookie`].
 pub const COOKIE_LEN: usize = 8;
 /// How many messages an ACK can list.
@@ -135,8 +137,10 @@ pub enum Packet {
     Challenge(Challenge),
     /// SYNC and all data of a message, in one packet.
     First(First),
-    /// Ends several messages.
+    /// Ends several messages. From the sender.
     Confirm(Cookies),
+    /// Acknowledges several messages, at least one, that are complete. From the receiver.
+    Delivered(Delivered),
 }
 
 /// Opens a message, or probes. From the sender.
@@ -238,6 +242,10 @@ pub struct First {
     pub sync: Sync,
     /// All of it: from its first byte on, [`header::FLAG_UNASKED`], with nothing behind it.
     pub data: Data,
+    /// Its sender waits for an ACK ([`header::FLAG_PROBE`] of the SYNC).
+    pub prompt: bool,
+    /// Messages of the other direction that are complete ([`header::FLAG_DELIVERED`]).
+    pub delivered: Delivered,
 }
 
 /// Names what is missing. From the receiver.
@@ -394,12 +402,14 @@ impl Data {
 }
 
 mod cookies;
+mod delivered;
 mod read;
 mod run;
 mod spans;
 mod write;
 
 pub use cookies::Cookies;
+pub use delivered::{Delivered, MAX_DELIVERED};
 pub use read::{is_sealed, parse, parse_sealed, Malformed};
 pub use run::{Row, Run};
 pub use spans::{Span, Spans};
@@ -419,6 +429,7 @@ impl Packet {
             Self::Challenge(p) => p.cookie,
             Self::First(p) => p.sync.cookie,
             Self::Confirm(p) => p.first(),
+            Self::Delivered(p) => p.first(),
         }
     }
 
@@ -435,9 +446,13 @@ impl Packet {
             Self::Ack(_) => ACK_LEN,
             Self::Reset(_) => RESET_LEN,
             Self::Challenge(_) => CHALLENGE_LEN,
-            Self::First(p) => return (FIRST_LEN as u32).saturating_add(p.data.len),
+            Self::First(p) => {
+                let head = FIRST_LEN.saturating_add(p.delivered.riding_len());
+                return (head as u32).saturating_add(p.data.len);
+            }
             // At most MAX_COOKIES.
             Self::Confirm(p) => header::LEN.saturating_add(p.len().saturating_mul(COOKIE_LEN)),
+            Self::Delivered(p) => p.list_len(),
         };
         len as u32
     }
@@ -447,7 +462,7 @@ impl Packet {
     pub const fn header_len(&self) -> usize {
         match self {
             Self::Data(_) => DATA_LEN,
-            Self::First(_) => FIRST_LEN,
+            Self::First(p) => FIRST_LEN.saturating_add(p.delivered.riding_len()),
             other => other.bytes() as usize,
         }
     }
@@ -477,8 +492,16 @@ impl Packet {
             ),
             Self::Reset(_) => (Type::Reset, 0, 0),
             Self::Challenge(p) => (Type::Challenge, 0, flag(p.ticket, header::FLAG_TICKET)),
-            Self::First(p) => (Type::Data, p.data.more, p.data.flags | header::FLAG_FIRST),
+            Self::First(p) => {
+                let rides = flag(!p.delivered.is_empty(), header::FLAG_DELIVERED);
+                let flags = p.data.flags | header::FLAG_FIRST | rides;
+                (Type::Data, p.data.more, flags)
+            }
             Self::Confirm(_) => (Type::Ack, 0, header::FLAG_FINAL | header::FLAG_LIST),
+            Self::Delivered(_) => {
+                let list = header::FLAG_FINAL | header::FLAG_LIST;
+                (Type::Ack, 0, list | header::FLAG_DELIVERED)
+            }
         };
         let beyond = match self {
             Self::Token(p) => p.worth.saturating_sub(1),

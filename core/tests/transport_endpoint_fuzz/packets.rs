@@ -18,6 +18,17 @@ fn bytes(rng: &mut Rng) -> u32 {
     }
 }
 
+/// So many messages, this one first.
+fn delivered(rng: &mut Rng, cookie: Cookie, count: usize) -> Delivered {
+    let mut list = Delivered::NONE;
+    for n in 0..count.min(MAX_DELIVERED) {
+        let other = Cookie(rng.next());
+        list.push(if n == 0 { cookie } else { other });
+        list.allowance = other.0 as u16;
+    }
+    list
+}
+
 /// What a message's peer was sent, and nobody can guess.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Learnt {
@@ -70,6 +81,8 @@ pub(crate) fn packet(
                     flags: FLAG_UNASKED,
                     more: 1,
                 },
+                prompt: bit(33),
+                delivered: delivered(rng, cookie, (random >> 34) as usize % 5),
             })
         }
         0..=2 => {
@@ -161,6 +174,7 @@ pub(crate) fn packet(
             }
             Packet::Confirm(list)
         }
+        62 if bit(9) => Packet::Delivered(delivered(rng, cookie, 1 + (random >> 60) as usize % 4)),
         62 => Packet::Challenge(Challenge {
             cookie,
             echo: random | 1,

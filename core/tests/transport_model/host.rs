@@ -183,7 +183,7 @@ fn owned(owner: &Owner<'_, Out, In>, packet: &Packet, payload: Option<&Slice<'_,
         ) => assert_eq!(message.cookie, packet.cookie()),
         // Of what is known no longer.
         (Owner::Nobody, Packet::Reset(_) | Packet::Challenge(_)) => {}
-        (Owner::Ended(_), Packet::Confirm(_)) => {}
+        (Owner::Ended(_), Packet::Confirm(_) | Packet::Delivered(_)) => {}
         (Owner::Nobody, Packet::Ack(ack)) => assert!(ack.last, "of a message that is known"),
         (owner, packet) => panic!("{packet:?} of {owner:?}"),
     }

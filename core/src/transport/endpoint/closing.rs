@@ -10,7 +10,8 @@ use super::trust::ECHO_KEPT;
 use super::*;
 use crate::transport::host::{Failure, Unreachable};
 use crate::transport::rate::Mark;
-use crate::transport::wire::Cookies;
+use crate::transport::waiting::{ACK_PARTS, CONFIRM_WAIT};
+use crate::transport::wire::{Cookies, Delivered};
 
 /// So many messages without a socket are given up in one call.
 const ORPHANS: u32 = 32;
@@ -115,11 +116,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             }
             return true;
         }
-        self.confirm_due(Nanos(u64::MAX - 1), 1, host) != 0
+        let ever = Nanos(u64::MAX - 1);
+        self.deliver_due(ever, 1, host) != 0 || self.confirm_due(ever, 1, host) != 0
     }
 
     /// Tells the receiver of a message that it is known here that it has all of it: at once, or
-    /// [later](crate::transport::confirms).
+    /// [later](crate::transport::waiting).
     // Not inlined, as it needs much of the stack.
     #[inline(never)]
     pub(super) fn confirm<H: Host<O, I>>(&mut self, now: Nanos, index: u32, host: &mut H) {
@@ -132,8 +134,147 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return self.signal(index, &ack, host);
         };
         let of = (owner, out.to);
-        if let Some(full) = self.confirms.add(now, out.peer, &of, out.cookie) {
+        let (due, one) = (now + CONFIRM_WAIT, Cookies::new(out.cookie));
+        if let Some(full) = self.confirms.add(due, out.peer, &of, &one) {
             self.send_confirms(full, host);
+        }
+    }
+
+    /// Tells the sender of a message of which all has come so: at once, or
+    /// [later](crate::transport::waiting).
+    #[inline(never)]
+    fn tell_sender_done<H: Host<O, I>>(
+        &mut self,
+        now: Nanos,
+        index: u32,
+        allowance: u16,
+        host: &mut H,
+    ) {
+        let Some(message) = self.ins.get(index) else {
+            return;
+        };
+        let (cookie, length) = (message.cookie, message.received);
+        let owner = match self.may_tell_later && !message.sealed {
+            true => host.received(&message.user),
+            false => None,
+        };
+        let Some(owner) = owner else {
+            self.stats.count(Counter::AckSent);
+            let ack = final_ack(cookie, length, allowance);
+            self.signal_back(index, Class::Signal, &ack, host);
+            return;
+        };
+        let due = now + Nanos(self.config.rto.0 / ACK_PARTS);
+        let (of, one) = (
+            (owner, message.from),
+            Riders::one(cookie, length, allowance),
+        );
+        if let Some(full) = self.delivered.add(due, message.peer, &of, &one) {
+            self.send_delivered(full, host);
+        }
+    }
+
+    /// Sends the acknowledgements that are due by now, to so many senders at most. How many.
+    pub(super) fn deliver_due<H: Host<O, I>>(
+        &mut self,
+        now: Nanos,
+        most: u32,
+        host: &mut H,
+    ) -> u32 {
+        let mut count = 0_u32;
+        while count < most {
+            let Some(due) = self.delivered.take_due(now) else {
+                break;
+            };
+            self.send_delivered(due, host);
+            count = count.saturating_add(1);
+        }
+        count
+    }
+
+    #[inline(never)]
+    fn send_delivered<H: Host<O, I>>(&mut self, due: ((u64, Address), Riders), host: &mut H) {
+        let ((owner, to), riders) = due;
+        self.stats.count(Counter::AckSent);
+        let (owner, packet) = (Owner::Ended(owner), Packet::Delivered(riders.delivered));
+        transmit(host, owner, &to, Class::Signal, false, &packet, None, None);
+    }
+
+    /// Acknowledgements for the peer of a message that goes out, if they fit into `room` bytes:
+    /// they leave with it.
+    pub(super) fn take_riders<H: Host<O, I>>(
+        &mut self,
+        index: u32,
+        room: u32,
+        host: &mut H,
+    ) -> Delivered {
+        let none = Delivered::NONE;
+        if self.delivered.next() == Nanos::MAX {
+            return none;
+        }
+        let Some(out) = self.outs.get(index) else {
+            return none;
+        };
+        let Some(owner) = host.ended(&out.user) else {
+            return none;
+        };
+        let of = (owner, out.to);
+        let fits = |riders: &Riders| riders.delivered.riding_len() as u32 <= room;
+        if !self.delivered.get(out.peer, &of).is_some_and(fits) {
+            return none;
+        }
+        let taken = self.delivered.take(out.peer, &of);
+        taken.map_or(none, |(_, riders)| riders.delivered)
+    }
+
+    /// Sends what waits for the peer of a message that goes out in more than one packet.
+    #[inline(never)]
+    pub(super) fn deliver_before<H: Host<O, I>>(&mut self, index: u32, host: &mut H) {
+        if self.delivered.next() == Nanos::MAX {
+            return;
+        }
+        let Some(out) = self.outs.get(index) else {
+            return;
+        };
+        if let Some(owner) = host.ended(&out.user) {
+            if let Some(waits) = self.delivered.take(out.peer, &(owner, out.to)) {
+                self.send_delivered(waits, host);
+            }
+        }
+    }
+
+    /// The receiver of some messages has all of them.
+    #[inline(never)]
+    pub(super) fn on_delivered<H: Host<O, I>>(
+        &mut self,
+        at: At,
+        from: &Address,
+        delivered: &Delivered,
+        host: &mut H,
+    ) {
+        for &cookie in delivered.cookies() {
+            let out = match self.find_out(cookie, from) {
+                Ok(index) => self.outs.get(index),
+                Err(other) => {
+                    self.stray(other);
+                    continue;
+                }
+            };
+            let Some(out) = out else {
+                continue;
+            };
+            if out.sealed {
+                self.stats.count(Counter::SealMissing);
+            } else if let Some(length) = out.length {
+                self.on_ack_of(
+                    at,
+                    from,
+                    &final_ack_of(cookie, length, delivered.allowance),
+                    host,
+                );
+            } else {
+                self.stats.count(Counter::SignalContradiction);
+            }
         }
     }
 
@@ -328,9 +469,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if sealed {
             self.remembered.was_sealed(hash, cookie, &from, keeps);
         }
-        self.stats.count(Counter::AckSent);
-        let ack = final_ack(cookie, length, allowance);
-        self.signal_back(index, Class::Signal, &ack, host);
+        self.tell_sender_done(now, index, allowance, host);
         self.tell_in_delivered(now, index, host);
         self.forget_sealed_in(index);
         if let Some(user) = self.ins.remove_part(index, |message| message.user) {
@@ -450,7 +589,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
 /// A final ACK: the receiver's says that the message is complete, the sender's that it knows.
 pub(super) fn final_ack(cookie: Cookie, length: u32, allowance: u16) -> Packet {
-    Packet::Ack(Ack {
+    Packet::Ack(final_ack_of(cookie, length, allowance))
+}
+
+fn final_ack_of(cookie: Cookie, length: u32, allowance: u16) -> Ack {
+    Ack {
         cookie,
         received: length,
         window: length,
@@ -458,5 +601,5 @@ pub(super) fn final_ack(cookie: Cookie, length: u32, allowance: u16) -> Packet {
         last: true,
         mark: Mark::None,
         notify: false,
-    })
+    }
 }

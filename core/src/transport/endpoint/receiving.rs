@@ -72,11 +72,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             // Of a message that it contradicts, and of which it shows nothing, it is no part.
             return self.stats.count(Counter::DataUnknown);
         }
-        let head = FIRST_LEN as u32;
+        let head = FIRST_LEN.saturating_add(first.delivered.riding_len()) as u32;
         let rest = head.saturating_sub(SYNC_LEN as u32);
         self.credit_more(index, rest.saturating_add(data.len));
         let id = self.in_id(index);
+        self.may_tell_later = !first.prompt;
         self.take_data(at, index, ecn, data, head, payload, host);
+        self.may_tell_later = false;
         // Mostly it has ended.
         if let Some(index) = self.in_at(id) {
             self.schedule(at.now, index);

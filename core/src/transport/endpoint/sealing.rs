@@ -75,7 +75,7 @@ fn fits(packet: &Packet, kind: Kind) -> bool {
         Packet::Reset(reset) if reset.code == ResetCode::Aborted => kind != Kind::Receiver,
         Packet::Reset(_) => true,
         // As the parser says.
-        Packet::First(_) | Packet::Confirm(_) => false,
+        Packet::First(_) | Packet::Confirm(_) | Packet::Delivered(_) => false,
     }
 }
 
@@ -116,7 +116,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             (_, Packet::Sync(sync)) => !host.may_begin(from, sync, None),
             (_, Packet::First(first)) => !host.may_begin(from, &first.sync, None),
             // What it says of sealed ones is not believed.
-            (_, Packet::Confirm(_)) => false,
+            (_, Packet::Confirm(_) | Packet::Delivered(_)) => false,
             (sealing, _) => sealing == Sealing::All,
         }
     }

@@ -115,6 +115,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.stats.count(Counter::SyncSent);
         if let Some(sync) = sync {
             if !self.send_first(now, index, sync, host) {
+                self.deliver_before(index, host);
                 self.signal(index, &Packet::Sync(sync), host);
             }
         }
@@ -150,12 +151,18 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         let short = self.config.unscheduled == Unscheduled::Auto
             && out.is_short(self.config.unscheduled_buffer);
+        // They are no part of what the receiver allows: packets of their own would be longer.
+        let room = most.saturating_sub(len.saturating_add(WITH_SYNC));
+        let delivered = self.take_riders(index, room, host);
         let Some(out) = self.outs.get_mut(index) else {
             return false;
         };
         let again = out.sent_first(now);
         let first = First {
             sync,
+            // What was lost once is late.
+            prompt: again || host.is_awaited(&out.user),
+            delivered,
             data: Data {
                 cookie: out.cookie,
                 token: 0,
@@ -690,6 +697,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         host: &mut H,
     ) {
         self.stats.count(Counter::AckReceived);
+        self.on_ack_of(at, from, ack, host);
+    }
+
+    /// [`Endpoint::on_ack`] of one that may have come with others.
+    pub(super) fn on_ack_of<H: Host<O, I>>(
+        &mut self,
+        at: At,
+        from: &Address,
+        ack: &Ack,
+        host: &mut H,
+    ) {
         // A receiver's window is no less than what it has. Of a message from a host to itself both
         // ends are here.
         if !ack.last && ack.window < ack.received {

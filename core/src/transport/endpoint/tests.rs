@@ -20,6 +20,7 @@ mod orphans;
 mod paths;
 mod proofs;
 mod rates;
+mod riding;
 mod runs;
 mod sealed;
 mod sending;
@@ -62,6 +63,8 @@ struct Io {
     below: Option<u32>,
     /// Whether a message waits for that.
     waits: Option<OutId>,
+    /// Applications wait for the ends of messages.
+    awaited: bool,
     /// Sealed packets sent.
     sent_sealed: Vec<(Packet, Seal)>,
 }
@@ -119,6 +122,9 @@ impl Host<(), u32> for Io {
         let packet = wire::parse_sealed(header, header.len() + payload + SEAL_LEN);
         let packet = packet.expect("what is sent is well-formed");
         self.sent_sealed.push((packet, *seal));
+    }
+    fn is_awaited(&self, (): &()) -> bool {
+        self.awaited
     }
     fn hmac(&self, key: &[u8], data: &[u8]) -> Option<seal::Key> {
         seal::tests::mac(key, data)

@@ -53,6 +53,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             }
             self.made_room(now);
         }
+        left = left.saturating_sub(self.deliver_due(now, left, host));
         left = left.saturating_sub(self.confirm_due(now, left, host));
         left = left.saturating_add(GIVEN_UP);
         left = left.saturating_sub(self.drop_orphans(now, left, host));
@@ -68,6 +69,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             .min(first(&self.out_timers))
             .min(or_never(self.remembered.next()))
             .min(self.confirms.next())
+            .min(self.delivered.next())
             .min(or_never(self.links.next()))
             .min(or_never(self.links.next_turn()))
             .min(or_never(self.next_shrink()));

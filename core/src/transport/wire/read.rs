@@ -124,6 +124,9 @@ pub fn parse(bytes: &[u8], total_len: usize) -> Result<Packet, Malformed> {
         Type::Resend => resend(header, body, total_len).map(Packet::Resend),
         Type::Fin => fin(header, body, total_len).map(Packet::Fin),
         Type::Ack if header.flags & header::FLAG_LIST != 0 => {
+            if header.flags & header::FLAG_DELIVERED != 0 {
+                return delivered(header, body, total_len).map(Packet::Delivered);
+            }
             list(header, body, total_len).map(Packet::Confirm)
         }
         Type::Ack => ack(header, body, total_len).map(Packet::Ack),
@@ -157,7 +160,7 @@ pub fn parse_sealed(bytes: &[u8], total_len: usize) -> Result<Packet, Malformed>
     match parse(copy.get(..len).unwrap_or(&copy), packet) {
         // What the keys of one message seal says nothing of another one, and a sealed SYNC needs
         // an answer in any case.
-        Ok(Packet::First(_) | Packet::Confirm(_)) => Err(Malformed::Flags),
+        Ok(Packet::First(_) | Packet::Confirm(_) | Packet::Delivered(_)) => Err(Malformed::Flags),
         other => other,
     }
 }
@@ -290,13 +293,12 @@ fn data(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<Data, 
 /// A SYNC and its data.
 fn first(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<First, Malformed> {
     const MUST: u8 = header::FLAG_FIRST | header::FLAG_UNASKED;
-    flags(header, MUST | header::FLAG_SHORT)?;
+    const MAY: u8 = header::FLAG_SHORT | header::FLAG_DELIVERED;
+    flags(header, MUST | MAY)?;
     ensure(header.flags & MUST == MUST, Malformed::Flags)?;
     // Nothing is written behind it.
     priority(header, 1)?;
     ensure(header.priority == 1, Malformed::Priority)?;
-    let len = u16::try_from(total_len.saturating_sub(FIRST_LEN)).unwrap_or(0);
-    size(len != 0)?;
     let cookie = body.cookie()?;
     ensure(body.u16()? == 0 && body.u32()? == 0, Malformed::Token)?;
     ensure(body.u32()? == 0, Malformed::Offset)?;
@@ -308,8 +310,26 @@ fn first(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<First
         beyond: 0,
     };
     // It begins a message whose length is known, and that neither grants clock nor a pacer.
-    ensure(inner.flags & !header::FLAG_PRIORITY == 0, Malformed::Flags)?;
-    let sync = sync_of(inner, cookie, &mut body)?;
+    let may = header::FLAG_PRIORITY | header::FLAG_PROBE;
+    ensure(inner.flags & !may == 0, Malformed::Flags)?;
+    let mut sync = sync_of(inner, cookie, &mut body)?;
+    let prompt = core::mem::take(&mut sync.probe);
+    let mut delivered = Delivered::NONE;
+    if header.flags & header::FLAG_DELIVERED != 0 {
+        delivered.allowance = body.u16()?;
+        let [count, reserved] = body.take()?;
+        ensure(reserved == 0, Malformed::Reserved)?;
+        ensure(
+            count != 0 && usize::from(count) <= MAX_DELIVERED,
+            Malformed::Count,
+        )?;
+        for _ in 0..count {
+            ensure(delivered.push(body.cookie()?), Malformed::Count)?;
+        }
+    }
+    let head = FIRST_LEN.saturating_add(delivered.riding_len());
+    let len = u16::try_from(total_len.saturating_sub(head)).unwrap_or(0);
+    size(len != 0)?;
     let len = u32::from(len);
     ensure(sync.length == Some(len), Malformed::Length)?;
     ensure(sync.unscheduled == len, Malformed::Unscheduled)?;
@@ -321,10 +341,32 @@ fn first(header: Header, mut body: Reader<'_>, total_len: usize) -> Result<First
             timestamp: 0,
             offset: 0,
             len,
-            flags: header.flags & !header::FLAG_FIRST,
+            flags: header.flags & !(header::FLAG_FIRST | header::FLAG_DELIVERED),
             more: header.priority,
         },
+        prompt,
+        delivered,
     })
+}
+
+/// Messages that are complete.
+fn delivered(
+    header: Header,
+    mut body: Reader<'_>,
+    total_len: usize,
+) -> Result<Delivered, Malformed> {
+    const ALL: u8 = header::FLAG_FINAL | header::FLAG_LIST | header::FLAG_DELIVERED;
+    ensure(header.flags == ALL, Malformed::Flags)?;
+    priority(header, 0)?;
+    let rest = total_len.wrapping_sub(header::LEN + 2);
+    let cookies = rest / COOKIE_LEN;
+    size(rest % COOKIE_LEN == 0 && cookies != 0 && cookies <= MAX_DELIVERED)?;
+    let mut list = Delivered::NONE;
+    for _ in 0..cookies {
+        ensure(list.push(body.cookie()?), Malformed::Size)?;
+    }
+    list.allowance = body.u16()?;
+    Ok(list)
 }
 
 /// Cookies of several messages.

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+use std::vec;
 use std::vec::Vec;
 
 use proptest::prelude::*;
@@ -86,7 +87,22 @@ fn a_first() -> First {
             more: 1,
             ..a_data()
         },
+        prompt: false,
+        delivered: Delivered::NONE,
     }
+}
+
+/// So many messages that are complete.
+fn delivered(len: usize) -> Delivered {
+    let mut list = Delivered::NONE;
+    for n in 0..len {
+        assert!(list.push(Cookie(COOKIE.0 + n as u64)));
+    }
+    if len != 0 {
+        list.allowance = 0x1234;
+    }
+    assert_eq!((list.len(), list.is_empty()), (len, len == 0));
+    list
 }
 
 /// So many messages.
@@ -313,9 +329,8 @@ fn a_sync_with_its_data_is_one_packet() {
         (17, 1, Malformed::Token),
         (21, 1, Malformed::Offset),
         (22, 8, Malformed::Priority),
-        // Of unknown length, a probe, paced, acknowledged in part, REN, sealed.
+        // Of unknown length, paced, acknowledged in part, REN, sealed.
         (23, 0x06, Malformed::Flags),
-        (23, 0x0c, Malformed::Flags),
         (23, 0x14, Malformed::Flags),
         (23, 0x24, Malformed::Flags),
         (23, 0x44, Malformed::Flags),
@@ -333,6 +348,81 @@ fn a_sync_with_its_data_is_one_packet() {
         wrong[at..at + 2].fill(0);
         assert_eq!(parse_all(&wrong), Err(Malformed::Port));
     }
+}
+
+/// With it may come that others are complete, and that its sender waits.
+#[test]
+fn acks_ride_on_a_sync_with_its_data() {
+    for (count, prompt) in [(1, false), (2, true), (MAX_DELIVERED, false)] {
+        let packet = Packet::First(First {
+            prompt,
+            delivered: delivered(count),
+            ..a_first()
+        });
+        let head = packet.header_len();
+        assert_eq!(head, FIRST_LEN + 4 + 8 * count);
+        assert!(head <= FIRST_MOST);
+        let bytes = bytes(&packet, 100);
+        assert_eq!(bytes.len(), packet.bytes() as usize);
+        assert_eq!(parse_all(&bytes), Ok(packet));
+        // Byte for byte.
+        assert_eq!(bytes[2], 0x1e);
+        assert_eq!(bytes[23] & header::FLAG_PROBE != 0, prompt);
+        assert_eq!(bytes[56..60], [0x12, 0x34, count as u8, 0]);
+        assert_eq!(bytes[60..68], COOKIE.0.to_be_bytes());
+        for len in 0..bytes.len() {
+            let why = match len > head {
+                true => Malformed::Length,
+                false => Malformed::Size,
+            };
+            assert_eq!(parse(&bytes, len), Err(why), "{len}");
+        }
+        for (at, to, why) in [
+            (58, 0, Malformed::Count),
+            (58, MAX_DELIVERED as u8 + 1, Malformed::Count),
+            (59, 1, Malformed::Reserved),
+            // Without what says that they are there they are payload.
+            (2, 0x0e, Malformed::Length),
+        ] {
+            let mut wrong = bytes.clone();
+            wrong[at] = to;
+            assert_eq!(parse_all(&wrong), Err(why), "{at} {to}");
+        }
+    }
+}
+
+#[test]
+fn up_to_four_are_acknowledged_in_one_packet() {
+    for count in 1..=MAX_DELIVERED {
+        let packet = Packet::Delivered(delivered(count));
+        let bytes = bytes(&packet, 0);
+        assert_eq!(bytes.len(), 4 + 8 * count + 2);
+        assert_eq!(bytes.len(), packet.bytes() as usize);
+        assert_eq!(parse_all(&bytes), Ok(packet));
+        assert_eq!(source_port(&bytes), COOKIE.source_port());
+        for cut in 0..bytes.len() {
+            let whole = cut % 8 == 6 && cut > 6;
+            assert_eq!(parse(&bytes, cut).is_ok(), whole, "{cut}");
+            assert_eq!(parse(&bytes[..cut], bytes.len()), Err(Malformed::Size));
+        }
+        for (at, to, why) in [
+            (1, 1, Malformed::Priority),
+            // Not final, marked, sealed.
+            (2, 0x18, Malformed::Flags),
+            (2, 0x59, Malformed::Flags),
+            (2, 0x78, Malformed::Flags),
+        ] {
+            let mut wrong = bytes.clone();
+            wrong[at] = to;
+            assert_eq!(parse_all(&wrong), Err(why), "{at} {to}");
+        }
+    }
+    let mut full = delivered(MAX_DELIVERED);
+    assert!(!full.push(COOKIE));
+    let mut longer = bytes(&Packet::Delivered(full), 0);
+    longer.extend([0; 8]);
+    assert_eq!(parse_all(&longer), Err(Malformed::Size));
+    assert_eq!(std::format!("{full:?}"), "Delivered(4, 4660)");
 }
 
 #[test]
@@ -372,7 +462,11 @@ fn a_list_is_of_one_to_sixteen_messages() {
 #[test]
 fn neither_is_sealed() {
     use crate::transport::seal::SEAL_LEN;
-    for packet in [Packet::First(a_first()), Packet::Confirm(a_list(2))] {
+    for packet in [
+        Packet::First(a_first()),
+        Packet::Confirm(a_list(2)),
+        Packet::Delivered(delivered(2)),
+    ] {
         let mut bytes = bytes(&packet, payload(&packet) + SEAL_LEN);
         bytes[header::FLAGS] |= header::FLAG_SEALED;
         assert!(is_sealed(&bytes, bytes.len()));
@@ -607,6 +701,18 @@ fn a_cookie_is_not_shown() {
     assert!(!std::format!("{:?} {COOKIE:x?}", samples()).contains("cdef"));
 }
 
+fn any_delivered(least: usize) -> impl Strategy<Value = Delivered> {
+    let cookies = prop::collection::vec(any::<u64>(), least..=MAX_DELIVERED);
+    (cookies, any::<u16>()).prop_map(|(cookies, allowance)| {
+        let mut list = Delivered::NONE;
+        for &cookie in &cookies {
+            assert!(list.push(Cookie(cookie)));
+            list.allowance = allowance;
+        }
+        list
+    })
+}
+
 fn any_spans() -> impl Strategy<Value = Spans> {
     prop::collection::vec((0_u32..1 << 25, 1_u32..1 << 25), 1..=MAX_SPANS).prop_map(|parts| {
         let mut spans = Spans::EMPTY;
@@ -705,8 +811,13 @@ fn any_packet() -> impl Strategy<Value = Packet> {
             })
         },
     );
-    let first = (sync.clone(), 1..=9000_u32, any::<bool>());
-    let first = first.prop_map(|(packet, len, short)| {
+    let first = (
+        sync.clone(),
+        1..=9000_u32,
+        any::<[bool; 2]>(),
+        any_delivered(0),
+    );
+    let first = first.prop_map(|(packet, len, [short, prompt], delivered)| {
         let Packet::Sync(sync) = packet else {
             unreachable!()
         };
@@ -729,6 +840,8 @@ fn any_packet() -> impl Strategy<Value = Packet> {
                 flags: header::FLAG_UNASKED | short,
                 more: 1,
             },
+            prompt,
+            delivered,
         })
     });
     let list = (
@@ -744,6 +857,7 @@ fn any_packet() -> impl Strategy<Value = Packet> {
         sync,
         first,
         list,
+        any_delivered(1).prop_map(Packet::Delivered),
         token,
         data,
         (any::<u64>(), any_spans()).prop_map(|(cookie, spans)| Packet::Resend(Resend {

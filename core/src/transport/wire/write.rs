@@ -3,13 +3,13 @@
 
 use core::mem;
 
-use super::{Cookie, Data, Packet, Sync};
+use super::{header, Cookie, Data, Packet, Sync};
 #[cfg(doc)]
-use super::{FIRST_LEN, MAX_HEADER, SHORT_HEADER};
+use super::{FIRST_MOST, MAX_HEADER, SHORT_HEADER};
 
 impl Packet {
     /// Writes the packet, without a DATA's payload, to the start of `to`, and returns its length:
-    /// at most [`MAX_HEADER`], of a [`First`](Packet::First) at most [`FIRST_LEN`], and of all
+    /// at most [`MAX_HEADER`], of a [`First`](Packet::First) at most [`FIRST_MOST`], and of all
     /// but that, a RESEND and a list [`SHORT_HEADER`].
     ///
     /// Fields that are out of range are written as they are; the other end refuses them.
@@ -28,8 +28,23 @@ impl Packet {
             Self::Data(p) => out.data(p),
             Self::First(p) => {
                 out.data(&p.data);
-                out.put([p.sync.priority_byte(), p.sync.flags()]);
+                let prompt = if p.prompt { header::FLAG_PROBE } else { 0 };
+                out.put([p.sync.priority_byte(), p.sync.flags() | prompt]);
                 out.sync(&p.sync);
+                if !p.delivered.is_empty() {
+                    out.put(p.delivered.allowance.to_be_bytes());
+                    // At most MAX_DELIVERED.
+                    out.put([p.delivered.len() as u8, 0]);
+                    for Cookie(cookie) in p.delivered.cookies() {
+                        out.put(cookie.to_be_bytes());
+                    }
+                }
+            }
+            Self::Delivered(p) => {
+                for Cookie(cookie) in p.cookies().iter().skip(1) {
+                    out.put(cookie.to_be_bytes());
+                }
+                out.put(p.allowance.to_be_bytes());
             }
             Self::Confirm(p) => {
                 for Cookie(cookie) in p.others() {

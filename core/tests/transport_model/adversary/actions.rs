@@ -61,6 +61,8 @@ pub(super) fn whole(cookie: u64, length: u32) -> Packet {
             more: 1,
             ..data(cookie, 0, length)
         },
+        prompt: false,
+        delivered: Delivered::NONE,
     })
 }
 

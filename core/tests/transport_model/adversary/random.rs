@@ -136,6 +136,13 @@ impl Random {
                 code: ResetCode::ALL[forge.below(6) as usize],
             }),
             9 => whole(cookie.0, self.length.min(1400)),
+            _ if forge.below(2) == 0 => {
+                let mut list = Delivered::NONE;
+                for _ in 0..=forge.below(4) {
+                    list.push(Cookie(forge.below(self.cookies)));
+                }
+                Packet::Delivered(list)
+            }
             _ => {
                 let mut cookies = Cookies::new(cookie);
                 for _ in 0..forge.below(16) {

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, Result};
 use turnstile_core::header::{FLAG_UNASKED, PORT as UDP_PORT};
-use turnstile_core::transport::wire::{self, Cookie, Data, First, Packet, Sync, MAX_HEADER};
+use turnstile_core::transport::wire::{
+    self, Cookie, Data, Delivered, First, Packet, Sync, MAX_HEADER,
+};
 
 use super::support::addresses;
 use crate::topology::Host;
@@ -95,7 +97,12 @@ pub(super) fn first(sync: Sync) -> Packet {
         flags: FLAG_UNASKED,
         more: 1,
     };
-    Packet::First(First { sync, data })
+    Packet::First(First {
+        sync,
+        data,
+        prompt: true,
+        delivered: Delivered::NONE,
+    })
 }
 
 /// A packet as it is behind UDP's header.

@@ -2,6 +2,7 @@
 //! A message whose SYNC and data come in one packet.
 
 use super::*;
+use crate::transport::wire::Delivered;
 use crate::transport::wire::First;
 
 fn first(cookie: u64, destination: u16) -> Packet {
@@ -19,7 +20,12 @@ fn first(cookie: u64, destination: u16) -> Packet {
         flags: crate::header::FLAG_UNASKED,
         more: 1,
     };
-    Packet::First(First { sync, data })
+    Packet::First(First {
+        sync,
+        data,
+        prompt: true,
+        delivered: Delivered::NONE,
+    })
 }
 
 /// Who knows a message's cookie and shows nothing adds nothing to the message by a packet that says

@@ -16,8 +16,8 @@ use turnstile_core::header::{FLAG_UNASKED, PORT};
 use turnstile_core::transport::stats::Counter;
 use turnstile_core::transport::uapi::{command, stat, FAMILY};
 use turnstile_core::transport::wire::{
-    self, Ack, Cookie, Cookies, Data, Fin, First, Mark, Packet, Resend, Reset, ResetCode, Spans,
-    Sync, Token, MAX_HEADER,
+    self, Ack, Cookie, Cookies, Data, Delivered, Fin, First, Mark, Packet, Resend, Reset,
+    ResetCode, Spans, Sync, Token, MAX_HEADER,
 };
 use turnstile_socket::{SendOptions, Socket};
 
@@ -270,13 +270,31 @@ impl Storm {
                     flags: FLAG_UNASKED,
                     more: 1,
                 };
-                bytes(&Packet::First(First { sync, data }), short as usize)
+                let mut delivered = Delivered::NONE;
+                for _ in 0..self.rng.range(0..=4) {
+                    delivered.push(self.cookie(known));
+                    delivered.allowance = self.rng.range(0..=65_535) as u16;
+                }
+                let first = First {
+                    sync,
+                    data,
+                    prompt: self.rng.one_in(2),
+                    delivered,
+                };
+                bytes(&Packet::First(first), short as usize)
             }
             16 => {
                 let mut all = Cookies::new(cookie);
                 for _ in 0..self.rng.range(1..=15) {
                     let another = self.cookie(known);
                     all.push(another);
+                }
+                if self.rng.one_in(2) {
+                    let mut delivered = Delivered::NONE;
+                    for &cookie in all.others().iter().take(4) {
+                        delivered.push(cookie);
+                    }
+                    return bytes(&Packet::Delivered(delivered), 0);
                 }
                 bytes(&Packet::Confirm(all), 0)
             }
