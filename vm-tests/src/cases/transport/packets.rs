@@ -236,6 +236,7 @@ fn short(ctx: &mut Ctx) -> Result<()> {
             };
             // They know each other by then.
             (0..2).try_for_each(exchange)?;
+            std::thread::sleep(Duration::from_millis(5));
             let capture = Capture::keeping(&net.hosts[1].ns, Some("eth0"), 10_000)?;
             (0..EXCHANGES).try_for_each(exchange)?;
             std::thread::sleep(Duration::from_millis(20));

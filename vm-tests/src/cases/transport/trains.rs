@@ -163,7 +163,7 @@ fn cuts(port: &mut Tc) -> Result<(u64, u64)> {
 /// longer than the port allows; and in pieces, or packet by packet, otherwise.
 fn short_by_port(_: &mut Ctx) -> Result<()> {
     const LEN: usize = 14_000;
-    let net = hosts(&Builder::pair().without_offloads())?;
+    let net = hosts(&Builder::pair())?;
     let from = &net.hosts[1].ns;
     for (hold, cut) in [
         ("split-gso auto", (0, 0)),
