@@ -223,7 +223,8 @@ options! {
 
     /// After this time a SYNC that nobody answered is repeated for the first time; then it doubles.
     /// Not longer than the timeout. Set it to a few round trips: shorter repeats for nothing,
-    /// longer waits after a loss.
+    /// longer waits after a loss. The end of a message of one packet may be told so much later: a
+    /// sixteenth of it.
     rto: u64 = 2 * MS, RTO "rto" Opt::number(times(200 * US, S));
 
     /// A socket's send buffer at first; programs can set their own (SO_SNDBUF). More lets a program
