@@ -24,6 +24,7 @@ struct knt_below {
 enum {
 	KNT_WANTED,	/* Rust is to be told when a packet has left */
 	KNT_LISTED,	/* it will be */
+	KNT_ENDED,	/* nobody waits for it any more */
 };
 
 /* Low bits of a packet's pointer to its count: for how many packets it stands, less one. */
@@ -60,11 +61,16 @@ bool knt_below_is_for(const struct knt_below *below, u32 link)
 	return below->link == link % KNT_LINKS;
 }
 
-/* The message has ended, or has another link. Its packets may still be there. Any context. */
+/*
+ * The message has ended, or has another link, of which these packets say nothing. They may still be
+ * there. Any context.
+ */
 void knt_below_end(struct knt_below *below)
 {
-	if (below)
-		knt_below_put(below);
+	if (!below)
+		return;
+	set_bit(KNT_ENDED, &below->flags);
+	knt_below_put(below);
 }
 
 /* Packets have left, whose reference is given back. Any context. */
@@ -197,7 +203,8 @@ static void knt_left_work(struct work_struct *work)
 		clear_bit(KNT_LISTED, &below->flags);
 		/* Who finds it listed has taken off its packets before: they are seen here. */
 		smp_mb__after_atomic();
-		knt_ops->left(tn, READ_ONCE(below->name), atomic_read(&below->packets));
+		if (!test_bit(KNT_ENDED, &below->flags))
+			knt_ops->left(tn, READ_ONCE(below->name), atomic_read(&below->packets));
 		knt_below_put(below);
 	}
 	/* Who listed one while an earlier run's rest was done has set off this run, or none. */
