@@ -2,6 +2,8 @@
 //! Tokens that stand for several, and super-packets: what leaves together passes as one where the
 //! device takes that, and comes as it was sent.
 
+mod outside;
+
 use anyhow::{ensure, Context, Result};
 use turnstile_core::port::uapi::port_stat;
 use turnstile_socket::SendOptions;
@@ -22,6 +24,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/trains/lengths", lengths),
     Case::new("transport/trains/option", option),
     Case::new("transport/trains/short-by-port", short_by_port),
+    Case::new("transport/trains/made-by-others", outside::made_by_others),
 ];
 
 /// What a message did at its sender and receiver.
