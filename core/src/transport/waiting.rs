@@ -8,12 +8,14 @@
 //!   Until then the receiver remembers the message. They do not ride on data: where data is lost
 //!   and signals are not, receivers would remember more and more that nobody confirms.
 //! - *Acknowledgements* of the receiver that it has a message that came in one packet ([`Riders`]),
-//!   for a part of `rto` ([`ACK_PARTS`]). They ride on a message of one packet that goes the other
+//!   for a part of `rto` ([`ack_wait`]). They ride on a message of one packet that goes the other
 //!   way, as an answer does. If that is lost the sender asks again after `rto`, as if they were.
-//!   One whose sender's application waits for the end does not wait.
+//!   One whose sender's application waits for the end does not wait, nor do those of more than half
+//!   of what the sender may have under way without tokens: its next message would wait for them.
 //!
 //! What is one owner's goes out as that one's, where a firewall tells owners apart.
 
+use super::allowance::{LEAST, UNIT};
 use super::host::Address;
 use super::wire::{Cookie, Cookies, Delivered, MAX_COOKIES, MAX_DELIVERED};
 use crate::units::Nanos;
@@ -23,9 +25,17 @@ use crate::units::Nanos;
 /// for which it would remember it otherwise.
 pub(crate) const CONFIRM_WAIT: Nanos = Nanos::MILLISECOND;
 /// An acknowledgement waits for this part of `rto`: its sender does not ask before `rto` is over.
-pub(crate) const ACK_PARTS: u64 = 16;
+const ACK_PARTS: u64 = 16;
+/// And no longer than this, which is less than the shortest `rto` that there is: the sender's may be
+/// another one.
+const ACK_MOST: Nanos = Nanos(125_000);
 /// Acknowledgements of so many bytes do not wait: their sender may send no others meanwhile.
 const MOST_BYTES: u32 = 1500;
+/// For how long an acknowledgement waits at most.
+pub(crate) fn ack_wait(rto: Nanos) -> Nanos {
+    Nanos(rto.0 / ACK_PARTS).min(ACK_MOST)
+}
+
 /// For so many owners and peers some may wait at once: a power of two. Two that have the same place
 /// take it from each other.
 const PLACES: usize = 8;
@@ -57,15 +67,22 @@ pub(crate) struct Riders {
     pub(crate) delivered: Delivered,
     /// Bytes of these messages.
     bytes: u32,
+    /// The same on the wire.
+    wire: u32,
 }
 
 impl Riders {
-    /// That of a message of so many bytes.
-    pub(crate) fn one(cookie: Cookie, bytes: u32, allowance: u16) -> Self {
+    /// That of a message of so many bytes, and so many more on the wire.
+    pub(crate) fn one(cookie: Cookie, bytes: u32, more: u32, allowance: u16) -> Self {
         let mut delivered = Delivered::NONE;
         delivered.push(cookie);
         delivered.allowance = allowance;
-        Self { delivered, bytes }
+        let wire = bytes.saturating_add(more);
+        Self {
+            delivered,
+            bytes,
+            wire,
+        }
     }
 }
 
@@ -74,10 +91,14 @@ impl List for Riders {
         self.delivered.push(one.delivered.first());
         self.delivered.allowance = one.delivered.allowance;
         self.bytes = self.bytes.saturating_add(one.bytes);
+        self.wire = self.wire.saturating_add(one.wire);
     }
 
     fn is_full(&self) -> bool {
-        self.delivered.len() >= MAX_DELIVERED || self.bytes >= MOST_BYTES
+        let allowed = u32::from(self.delivered.allowance).saturating_mul(UNIT);
+        self.delivered.len() >= MAX_DELIVERED
+            || self.bytes >= MOST_BYTES
+            || self.wire > allowed.max(LEAST) / 2
     }
 }
 
@@ -123,7 +144,8 @@ impl<L: List> Waiting<L> {
     };
 
     /// Adds one of this owner for this peer, which has the index `peer` among all; if it is the
-    /// first it waits until `due`. Returns what has to be sent now, as there is no room for more.
+    /// first it waits until `due`. Returns what has to be sent now, as there is no room for more:
+    /// maybe this one, which is too much by itself.
     pub(crate) fn add(&mut self, due: Nanos, peer: u32, of: &Of, one: &L) -> Option<(Of, L)> {
         let batch = self.batches.get_mut(place(of.0, peer))?;
         if let Some(list) = batch.list.as_mut().filter(|_| batch.of == *of) {
@@ -134,6 +156,9 @@ impl<L: List> Waiting<L> {
             let full = batch.take();
             self.find_next();
             return full;
+        }
+        if one.is_full() {
+            return Some((*of, *one));
         }
         let others = batch.take();
         *batch = Batch {

@@ -6,11 +6,12 @@
 
 use core::num::NonZeroU32;
 
+use super::sending::WITH_SYNC;
 use super::trust::ECHO_KEPT;
 use super::*;
 use crate::transport::host::{Failure, Unreachable};
 use crate::transport::rate::Mark;
-use crate::transport::waiting::{ACK_PARTS, CONFIRM_WAIT};
+use crate::transport::waiting::{ack_wait, CONFIRM_WAIT};
 use crate::transport::wire::{Cookies, Delivered};
 
 /// So many messages without a socket are given up in one call.
@@ -164,11 +165,10 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.signal_back(index, Class::Signal, &ack, host);
             return;
         };
-        let due = now + Nanos(self.config.rto.0 / ACK_PARTS);
-        let (of, one) = (
-            (owner, message.from),
-            Riders::one(cookie, length, allowance),
-        );
+        let due = now + ack_wait(self.config.rto);
+        let of = (owner, message.from);
+        let more = data_overhead(&of.1).saturating_add(WITH_SYNC);
+        let one = Riders::one(cookie, length, more, allowance);
         if let Some(full) = self.delivered.add(due, message.peer, &of, &one) {
             self.send_delivered(full, host);
         }

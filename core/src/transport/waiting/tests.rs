@@ -61,7 +61,7 @@ fn what_nothing_comes_for_is_due() {
 fn riders_are_few_and_go_with_their_own() {
     let mut riders = Waiting::NEW;
     let of = (1, receiver(1));
-    let one = |cookie, bytes| Riders::one(Cookie(cookie), bytes, cookie as u16);
+    let one = |cookie, bytes| Riders::one(Cookie(cookie), bytes, 100, 1000 + cookie as u16);
     let cookies = |riders: Riders| -> Vec<u64> {
         let cookies = riders.delivered.cookies().iter();
         cookies.map(|cookie| cookie.0).collect()
@@ -75,7 +75,7 @@ fn riders_are_few_and_go_with_their_own() {
     assert_eq!(riders.next(), Nanos(5));
     let (whose, taken) = riders.take(3, &of).unwrap();
     // What the last one says of the allowance is newest.
-    assert_eq!((whose, taken.delivered.allowance), (of, 2));
+    assert_eq!((whose, taken.delivered.allowance), (of, 1002));
     assert_eq!(cookies(taken), [1, 2]);
     assert_eq!(riders.next(), Nanos::MAX);
     // Four at most.
@@ -91,6 +91,29 @@ fn riders_are_few_and_go_with_their_own() {
     // Or as many as a packet has bytes.
     assert_eq!(add(&mut riders, 4, 1400), None);
     assert_eq!(add(&mut riders, 5, 100), Some(std::vec![4, 5]));
+    // One that has as many by itself passes what waits of others.
+    assert_eq!(add(&mut riders, 6, 1500), Some(std::vec![6]));
+    assert_eq!(riders.next(), Nanos::MAX);
+    let others = (2, receiver(1));
+    let waits = riders.add(Nanos(7), 3 ^ 1 ^ 2, &others, &one(7, 100));
+    assert!(waits.is_none());
+    assert_eq!(add(&mut riders, 8, 1500), Some(std::vec![8]));
+    assert_eq!(cookies(riders.take_due(Nanos(7)).unwrap().1), [7]);
+    // Or half of what its sender is allowed: at the least 256 bytes.
+    let little = |bytes, units| Riders::one(Cookie(9), bytes, 100, units);
+    for (bytes, units, waits) in [
+        (28, 0, true),
+        (29, 0, false),
+        (29, 4, false),
+        (60, 5, true),
+        (61, 5, false),
+        (412, 16, true),
+        (413, 16, false),
+    ] {
+        let told = riders.add(Nanos(7), 3, &of, &little(bytes, units));
+        assert_eq!(told.is_none(), waits, "{bytes}, {units}");
+        riders.take(3, &of);
+    }
 }
 
 /// No cookie is lost, and none comes twice, whatever takes it.

@@ -18,11 +18,16 @@ fn other(end: usize, v6: bool) -> Address {
 
 impl Pair {
     fn new(v6: bool) -> Self {
+        // Nothing comes up by itself.
+        Self::with(v6, |_, config| config.rto = Nanos(16 * Self::WAIT.0))
+    }
+
+    /// With another configuration of each end.
+    fn with(v6: bool, set: impl Fn(usize, &mut Resolved)) -> Self {
         let mut pair = Self {
-            ends: [0, 1].map(|end| {
+            ends: [0, 1_u64].map(|end| {
                 let mut config = config();
-                // Nothing comes up by itself.
-                config.rto = Nanos(16 * Self::WAIT.0);
+                set(end as usize, &mut config);
                 let endpoint = Endpoint::new(NOW, &config, [5, 6, 7 + end]).unwrap();
                 let random = end << 40;
                 (
@@ -51,6 +56,7 @@ impl Pair {
         let what = Outgoing {
             length: Some(length),
             available: length,
+            mss: if length == 5000 { 1450 } else { 9000 },
             ..outgoing()
         };
         let (endpoint, io) = &mut self.ends[end];
@@ -249,4 +255,69 @@ fn what_is_not_the_receivers_ends_nothing() {
     let (endpoint, io) = &mut pair.ends[0];
     endpoint.receive(pair.now, &other(0, false), Packet::Delivered(list), io);
     assert_eq!(of(&pair, Counter::OutDelivered), before + 1);
+}
+
+/// Whose `rto` is much shorter than the receiver's does not ask meanwhile: each message would be
+/// sent twice, and its sender be told to send nothing unasked.
+#[test]
+fn a_sender_with_a_shorter_rto_is_told_in_time() {
+    for (own, other) in [
+        (200_000, 1_000_000_000),
+        (200_000, 2_000_000),
+        (2_000_000, 50_000_000),
+    ] {
+        let rto = [own, other].map(Nanos);
+        let mut pair = Pair::with(false, |end, config| config.rto = rto[end]);
+        pair.later(Nanos(200_000_000), false);
+        for round in 0..5 {
+            pair.send(0, 100, false);
+            let mut packets = pair.carry(false);
+            packets.extend(pair.later(Nanos(900_000), false));
+            assert!(
+                matches!(
+                    packets[..],
+                    [(0, Packet::First(_)), (1, Packet::Delivered(_))]
+                ),
+                "{rto:?}, {round}: {packets:?}"
+            );
+            pair.later(Nanos(10_000_000), false);
+        }
+        assert_eq!(pair.count(0, Counter::SignalUnknown), 0, "{rto:?}");
+    }
+}
+
+/// One that is long by itself does not wait either.
+#[test]
+fn a_message_of_a_long_packet_is_acknowledged_at_once() {
+    let mut pair = Pair::new(false);
+    for (length, waits) in [(1400, true), (1500, false), (8000, false)] {
+        pair.send(0, length, false);
+        let packets = pair.carry(false);
+        assert!(matches!(packets[0], (0, Packet::First(_))), "{packets:?}");
+        let told = packets.len() > 1;
+        assert_eq!(told, !waits, "{length}: {packets:?}");
+        pair.later(Nanos(2_000_000), false);
+    }
+}
+
+/// Of what its sender may have under way without tokens no more than a half waits: where many send
+/// to one host that is little, and the next message would wait for it.
+#[test]
+fn what_is_allowed_is_not_held_back() {
+    for v6 in [false, true] {
+        for buffer in [1 << 20, 3200, 2000, 1000] {
+            let mut pair = Pair::with(v6, |_, config| {
+                config.rto = Nanos(16 * Pair::WAIT.0);
+                config.unscheduled_buffer = buffer;
+            });
+            let mut whole = 0;
+            for _ in 0..40 {
+                pair.send(0, 60, v6);
+                let packets = pair.carry(v6);
+                whole += u32::from(matches!(packets[0], (0, Packet::First(_))));
+                pair.later(Nanos(1000), v6);
+            }
+            assert_eq!(whole, 40, "{v6}, {buffer}");
+        }
+    }
 }
