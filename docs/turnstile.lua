@@ -426,10 +426,12 @@ local function show_delivered(tree, tvb)
     elseif (size - 6) % 8 ~= 0 or count < 1 or count > MAX_DELIVERED then
         wrong = "size"
     end
-    for at = 4, tvb:len() - 10, 8 do
+    for at = 4, math.min(tvb:len() - 8, size - 10), 8 do
         tree:add(f.delivered, tvb(at, 8))
     end
-    tree:add(f.allowance, tvb(tvb:len() - 2, 2))
+    if tvb:len() == size then
+        tree:add(f.allowance, tvb(size - 2, 2))
+    end
     return wrong, string.format("final, of %d messages", count)
 end
 

@@ -97,7 +97,7 @@ counters! {
     ResendSent = "resend_sent",
     /// FINs sent, also repeated ones.
     FinSent = "fin_sent",
-    /// ACKs sent, final ones too.
+    /// ACKs sent, final ones too; one for several messages is one, what rides on data none.
     AckSent = "ack_sent",
     /// RESETs sent: nobody listens.
     ResetSentNoSocket = "reset_sent_no_socket",
@@ -130,7 +130,7 @@ counters! {
     ResendReceived = "resend_received",
     /// FINs received.
     FinReceived = "fin_received",
-    /// ACKs received.
+    /// ACKs received, counted as those sent.
     AckReceived = "ack_received",
     /// RESETs received: nobody listens.
     ResetReceivedNoSocket = "reset_received_no_socket",
