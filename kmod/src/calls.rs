@@ -85,6 +85,11 @@ pub(crate) fn close(
     sock.set_handle(0);
     if let Some(mut state) = net.lock() {
         let mut gone = None;
+        {
+            let (state, outbox) = state.parts();
+            let (endpoint, mut surroundings) = state.split(outbox, now());
+            endpoint.leave(handle, &mut surroundings);
+        }
         if let Some(socket) = state.sockets.get_mut(handle) {
             if socket.sending.is_empty() {
                 gone = state.sockets.take(handle);

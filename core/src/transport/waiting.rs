@@ -202,6 +202,18 @@ impl<L: List> Waiting<L> {
         due
     }
 
+    /// Takes something that waits of this owner.
+    pub(crate) fn take_of(&mut self, owner: u64) -> Option<(Of, L)> {
+        if self.next == Nanos::MAX {
+            return None;
+        }
+        let mut batches = self.batches.iter_mut();
+        let batch = batches.find(|batch| batch.of.0 == owner && batch.list.is_some());
+        let taken = batch.and_then(Batch::take);
+        self.find_next();
+        taken
+    }
+
     /// When something is due, or never.
     #[inline]
     pub(crate) fn next(&self) -> Nanos {

@@ -227,6 +227,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         taken.map_or(none, |(_, riders)| riders.delivered)
     }
 
+    /// There will be no such owner ([`Host::received`], [`Host::ended`]) any more: what is still to
+    /// be told as his is told now. Later it would be nobody's, and firewalls refuse that.
+    pub fn leave<H: Host<O, I>>(&mut self, owner: u64, host: &mut H) {
+        while let Some(waits) = self.delivered.take_of(owner) {
+            self.send_delivered(waits, host);
+        }
+        while let Some(waits) = self.confirms.take_of(owner) {
+            self.send_confirms(waits, host);
+        }
+    }
+
     /// Sends what waits for the peer of a message that goes out in more than one packet.
     #[inline(never)]
     pub(super) fn deliver_before<H: Host<O, I>>(&mut self, index: u32, host: &mut H) {

@@ -321,3 +321,33 @@ fn what_is_allowed_is_not_held_back() {
         }
     }
 }
+
+/// What waits is told before its owner is gone, all of it and once; others' waits on.
+#[test]
+fn an_owner_that_leaves_tells_before() {
+    let mut pair = Pair::new(false);
+    for end in [0, 1] {
+        // It waits to confirm the one, and to acknowledge the other.
+        pair.send(end, 100, false);
+        pair.carry(false);
+    }
+    let (endpoint, io) = &mut pair.ends[0];
+    endpoint.leave(7, io);
+    assert!(io.take().is_empty());
+    endpoint.leave(0, io);
+    let sent = io.take();
+    assert!(
+        matches!(sent[..], [Packet::Delivered(it), Packet::Confirm(_)] if it.len() == 1),
+        "{sent:?}"
+    );
+    endpoint.leave(0, io);
+    assert!(io.take().is_empty());
+    for packet in sent {
+        let (endpoint, io) = &mut pair.ends[1];
+        endpoint.receive(pair.now, &other(1, false), packet, io);
+    }
+    assert!(!pair
+        .later(Nanos(2_000_000), false)
+        .iter()
+        .any(|(from, _)| *from == 0));
+}
