@@ -20,7 +20,7 @@ use turnstile_core::transport::host::{
     Address, Class, Event, Failure, Host, InId, Least, OutId, Owner, Refusal, Sender, Slice,
 };
 use turnstile_core::transport::seal::{Key, Psk, Seal};
-use turnstile_core::transport::wire::{self, ResetCode, Run, Sync};
+use turnstile_core::transport::wire::{self, Cookie, Delivered, ResetCode, Run, Sync};
 
 /// The namespace's sockets and its way out, while the endpoint works.
 pub(crate) struct Surroundings<'a> {
@@ -38,6 +38,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) slave: u32,
     /// The socket for the message that the packet opens, if it was looked for already.
     pub(crate) found: Option<u64>,
+    /// Of the messages that the packet says are complete, those whose sockets may not have it.
+    pub(crate) unheard: Option<&'a Delivered>,
     /// The first random number that the endpoint gets.
     pub(crate) drawn: Option<u64>,
 }
@@ -225,6 +227,11 @@ impl<'a> Host<Outgoing, Incoming> for Surroundings<'a> {
     fn is_awaited(&self, message: &Outgoing) -> bool {
         let socket = self.sockets.get(message.socket);
         socket.is_some_and(|socket| socket.completions)
+    }
+
+    fn hears(&self, cookie: Cookie) -> bool {
+        let unheard = self.unheard;
+        unheard.is_none_or(|unheard| !unheard.cookies().contains(&cookie))
     }
 
     fn hmac(&self, key: &[u8], data: &[u8]) -> Option<Key> {

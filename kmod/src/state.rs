@@ -22,7 +22,7 @@ use turnstile_core::transport::endpoint::{Endpoint, Opening as Sealed};
 use turnstile_core::transport::host::{Address, OutId, Owner, Unreachable};
 use turnstile_core::transport::seal::Label;
 use turnstile_core::transport::stats::Counter;
-use turnstile_core::transport::wire::{self, First, Malformed, Packet};
+use turnstile_core::transport::wire::{self, Delivered, First, Malformed, Packet};
 use turnstile_core::units::Nanos;
 
 /// The transport. The root of the crate says what it does (`impl Transport`).
@@ -96,6 +96,7 @@ impl State {
             device: 0,
             slave: 0,
             found: None,
+            unheard: None,
             drawn: None,
         };
         (&mut self.endpoint, surroundings)
@@ -216,8 +217,23 @@ fn deliver(
     }
     let from = address(&origin.from);
     // The socket is asked before the sender is told that anything came.
-    let mut found = None;
-    let destined = destination(&mut state, &from, &origin, packet);
+    let (mut found, mut unheard) = (None, None);
+    let mut destined = destination(&mut state, &from, &origin, packet);
+    if let Some(list) = packet.delivered() {
+        if !is_for_one(&state.endpoint, &from, list, destined) {
+            drop(state);
+            unheard = Some(ask_each(net, &mut arrival, &from, list));
+            state = match net.lock() {
+                Some(state) => state,
+                None => return,
+            };
+            destined = match packet {
+                // All of them were asked.
+                Packet::Delivered(_) => None,
+                _ => destination(&mut state, &from, &origin, packet),
+            };
+        }
+    }
     let socket = destined.and_then(|(handle, _)| state.sockets.get(handle));
     if let (Some((handle, bound)), Some(socket)) = (destined, socket) {
         let bound = bound.unwrap_or_else(|| socket.sock.tie().device);
@@ -241,7 +257,8 @@ fn deliver(
         }
         found = Some(handle);
     }
-    let way = Way::of(&origin, found);
+    let mut way = Way::of(&origin, found);
+    way.unheard = unheard;
     accept(
         &mut state,
         &from,
@@ -249,6 +266,72 @@ fn deliver(
         (packet, opening),
         arrival.into_skb(),
     );
+}
+
+/// Whether all messages that a packet says are complete are those of the socket that it is for, and
+/// bound as that is: then that is asked for all of it.
+fn is_for_one(
+    endpoint: &Messages,
+    from: &Address,
+    list: &Delivered,
+    destined: Option<(u64, Option<u32>)>,
+) -> bool {
+    list.cookies().iter().all(|&cookie| {
+        let Some(message) = endpoint.outgoing_to(from, cookie) else {
+            return true;
+        };
+        let device = message.tie.device;
+        destined.is_some_and(|(handle, bound)| {
+            handle == message.socket && (device == 0 || bound == Some(device))
+        })
+    })
+}
+
+/// Asks the socket of each message that a packet says is complete, as for an ACK of its own. Which
+/// of them may not have it.
+#[inline(never)]
+fn ask_each(
+    net: &mut Net<'_, Turnstile>,
+    arrival: &mut Arrival<'_>,
+    from: &Address,
+    list: &Delivered,
+) -> Delivered {
+    let mut unheard = Delivered::NONE;
+    let mut last = None;
+    for &cookie in list.cookies() {
+        let (whose, verdict) = {
+            let Some(state) = net.look() else {
+                break;
+            };
+            let Some(message) = state.endpoint.outgoing_to(from, cookie) else {
+                continue;
+            };
+            let whose @ (handle, bound) = (message.socket, message.tie.device);
+            let Some(socket) = state.sockets.get(handle) else {
+                continue;
+            };
+            let verdict = match last {
+                Some((asked, verdict)) if asked == whose => verdict,
+                _ => match arrival.admitted(&socket.sock, bound, true) {
+                    Verdict::AskUnlocked => {
+                        let sock = socket.sock.hold();
+                        drop(state);
+                        arrival.admitted(&sock, bound, false)
+                    }
+                    verdict => verdict,
+                },
+            };
+            (whose, verdict)
+        };
+        last = Some((whose, verdict));
+        if verdict != Verdict::Passes {
+            unheard.push(cookie);
+            if let Some(mut state) = net.look() {
+                state.endpoint.refused(Counter::RefusedFilter);
+            }
+        }
+    }
+    unheard
 }
 
 /// Whether the UDP port that a packet came from is one that its message has. If not, somebody on
@@ -274,6 +357,8 @@ pub(crate) struct Way {
     ecn: u8,
     /// The socket that may have it.
     found: Option<u64>,
+    /// Of the messages that it says are complete, those whose sockets may not have it.
+    unheard: Option<Delivered>,
 }
 
 impl Way {
@@ -284,6 +369,7 @@ impl Way {
             slave: origin.slave,
             ecn: origin.ecn,
             found,
+            unheard: None,
         }
     }
 }
@@ -407,6 +493,7 @@ impl State {
         let (endpoint, mut surroundings) = self.split(outbox, now);
         (surroundings.device, surroundings.slave) = (way.device, way.slave);
         surroundings.found = way.found;
+        surroundings.unheard = way.unheard.as_ref();
         if let Device::Speed(rate) = device {
             endpoint.set_link(Nanos(now), way.link, rate);
         }

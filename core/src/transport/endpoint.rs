@@ -408,6 +408,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         found.unwrap_or(Owner::Nobody)
     }
 
+    /// A message that goes out to this peer. For who has to ask its owner, as above, of packets that
+    /// are [for several](Packet::delivered); [`Host::hears`] says what he answered.
+    pub fn outgoing_to(&self, to: &Address, cookie: Cookie) -> Option<&O> {
+        let index = self.find_out(cookie, to).ok()?;
+        self.outs.get(index).map(|out| &out.user)
+    }
+
     /// Handles a received packet. `device`: the host's number for what it came by; one that
     /// [`Endpoint::set_link`] was not told of has no link of its own. `ecn`: the two bits of its IP
     /// header. `payload`: the buffer that it came in, which is dropped unless it goes to

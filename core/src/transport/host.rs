@@ -3,7 +3,7 @@
 //! implements, and facts about messages.
 
 use super::seal::{self, Psk, Seal};
-use super::wire::{ResetCode, Run, Sync};
+use super::wire::{Cookie, ResetCode, Run, Sync};
 use crate::units::Nanos;
 
 /// A peer, as seen from a local address.
@@ -219,6 +219,13 @@ pub trait Host<O, I> {
     fn is_awaited(&self, message: &O) -> bool {
         let _ = message;
         false
+    }
+
+    /// Whether it may be heard that a message that goes out is complete, which came with something
+    /// else. Its owner may refuse packets that others take.
+    fn hears(&self, cookie: Cookie) -> bool {
+        let _ = cookie;
+        true
     }
 
     /// HMAC-SHA256 of `data` with `key`. `None`: it has none, and seals nothing.

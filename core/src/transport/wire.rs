@@ -433,6 +433,16 @@ impl Packet {
         }
     }
 
+    /// Messages that it says are complete, of those that say so of several.
+    #[inline]
+    pub const fn delivered(&self) -> Option<&Delivered> {
+        match self {
+            Self::First(p) if !p.delivered.is_empty() => Some(&p.delivered),
+            Self::Delivered(p) => Some(p),
+            _ => None,
+        }
+    }
+
     /// Bytes of it in a UDP datagram, payload included.
     #[inline]
     pub const fn bytes(&self) -> u32 {

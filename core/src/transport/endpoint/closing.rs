@@ -271,7 +271,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                     continue;
                 }
             };
-            let Some(out) = out else {
+            let Some(out) = out.filter(|_| host.hears(cookie)) else {
                 continue;
             };
             if out.sealed {

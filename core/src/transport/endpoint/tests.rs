@@ -65,6 +65,8 @@ struct Io {
     waits: Option<OutId>,
     /// Applications wait for the ends of messages.
     awaited: bool,
+    /// Messages of which it is not to be heard that they are complete.
+    unheard: Vec<Cookie>,
     /// Sealed packets sent.
     sent_sealed: Vec<(Packet, Seal)>,
 }
@@ -125,6 +127,9 @@ impl Host<(), u32> for Io {
     }
     fn is_awaited(&self, (): &()) -> bool {
         self.awaited
+    }
+    fn hears(&self, cookie: Cookie) -> bool {
+        !self.unheard.contains(&cookie)
     }
     fn hmac(&self, key: &[u8], data: &[u8]) -> Option<seal::Key> {
         seal::tests::mac(key, data)

@@ -36,6 +36,24 @@ impl Peer {
         Ok(())
     }
 
+    /// The cookie of the next message that comes in one packet, other than these.
+    pub(super) fn other_than(&self, known: &[Cookie]) -> Result<Cookie> {
+        let mut buffer = [0; 2048];
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_secs(5) {
+            let Ok(len) = self.socket.recv(&mut buffer) else {
+                continue;
+            };
+            match wire::parse(&buffer[..len], len) {
+                Ok(Packet::First(it)) if !known.contains(&it.sync.cookie) => {
+                    return Ok(it.sync.cookie);
+                }
+                _ => {}
+            }
+        }
+        bail!("no message came")
+    }
+
     /// A message to a port, in one packet.
     pub(super) fn first(&self, cookie: u64, port: u16, echo: u64) -> Result<()> {
         self.push(&first(sync(cookie, port, echo)), LEN)

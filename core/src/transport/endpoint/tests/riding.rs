@@ -322,6 +322,40 @@ fn what_is_allowed_is_not_held_back() {
     }
 }
 
+/// Of several that are complete, one's owner may refuse the packet: it is asked of again, and the
+/// payload is what it is.
+#[test]
+fn one_of_several_is_not_heard() {
+    let mut pair = Pair::new(false);
+    for _ in 0..2 {
+        pair.send(0, 100, false);
+    }
+    let sent = pair.ends[0].1.take();
+    let all: Vec<Cookie> = sent.iter().map(Packet::cookie).collect();
+    for packet in sent {
+        let (endpoint, io) = &mut pair.ends[1];
+        endpoint.receive(pair.now, &other(1, false), packet, io);
+    }
+    pair.ends[0].1.unheard.push(all[0]);
+    pair.send(1, 100, false);
+    let packets = pair.carry(false);
+    let [(1, packet @ Packet::First(_))] = &packets[..] else {
+        panic!("{packets:?}");
+    };
+    let list = packet.delivered().unwrap();
+    assert_eq!(list.cookies(), all);
+    let left = |pair: &Pair, cookie| {
+        pair.ends[0]
+            .0
+            .outgoing_to(&other(0, false), cookie)
+            .is_some()
+    };
+    assert_eq!([left(&pair, all[0]), left(&pair, all[1])], [true, false]);
+    pair.ends[0].1.unheard.clear();
+    pair.later(Nanos(40 * Pair::WAIT.0), false);
+    assert!(!left(&pair, all[0]));
+}
+
 /// What waits is told before its owner is gone, all of it and once; others' waits on.
 #[test]
 fn an_owner_that_leaves_tells_before() {

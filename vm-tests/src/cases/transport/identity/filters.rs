@@ -2,10 +2,15 @@
 //! A socket's own filter, and netfilter's rules about sockets.
 
 use anyhow::{ensure, Context, Result};
-use socket2::{Domain, Socket};
+use socket2::{Domain, SockRef, Socket};
+use turnstile_core::transport::wire::{Delivered, First, Packet};
+use turnstile_socket::SendOptions;
 
 use super::{comes, next, open, open_in, receiver, send, set_bytes, Kind, BOTH};
-use crate::cases::transport::support::{addresses, configure_all, pair, PATIENCE};
+use crate::cases::transport::peer::{first, sync, Peer, LEN};
+use crate::cases::transport::support::{
+    self, addresses, configure_all, counters, pair, sender, PATIENCE,
+};
 use crate::harness::Ctx;
 
 /// An instruction of a socket filter (classic BPF): `struct sock_filter`.
@@ -137,6 +142,69 @@ pub(super) fn owner(_: &mut Ctx) -> Result<()> {
             comes("own", &receiver, Some(b"own"))?;
             ensure!(next(&receiver)?.is_none(), "more");
         }
+    }
+    Ok(())
+}
+
+/// Acknowledgements that come together, or with a message, are for several sockets: each socket's
+/// filter is asked, for its own.
+pub(super) fn each_of_a_list(_: &mut Ctx) -> Result<()> {
+    let net = pair()?;
+    let ns = &net.hosts[0].ns;
+    for v6 in [false, true] {
+        let (here, there) = (
+            addresses(&net.hosts[0])[usize::from(v6)],
+            addresses(&net.hosts[1])[usize::from(v6)],
+        );
+        let peer = Peer::new(&net.hosts[1], v6, here)?;
+        let taker = support::receiver(ns)?;
+        let (open, closed) = (sender(ns)?, sender(ns)?);
+        let (mut known, options) = (Vec::new(), SendOptions::default());
+        let tell = |cookies: &[_], rides: Option<u64>| {
+            let mut list = Delivered::NONE;
+            list.allowance = 1000;
+            for &cookie in cookies {
+                list.push(cookie);
+            }
+            match (rides, first(sync(rides.unwrap_or(0), here.port(), 0))) {
+                (Some(_), Packet::First(it)) => {
+                    let delivered = list;
+                    peer.push(&Packet::First(First { delivered, ..it }), LEN)
+                }
+                _ => peer.push(&Packet::Delivered(list), 0),
+            }
+        };
+        // It is told what it may send.
+        open.send_to(b"first", there, &options)?;
+        known.push(peer.other_than(&known)?);
+        tell(&known, None)?;
+        ensure!(open.wait_completion(Some(PATIENCE))?.is_some(), "the first");
+        attach(&SockRef::from(&closed), REFUSE)?;
+        for (what, refused_first, rides) in [
+            ("behind another one", false, None),
+            ("before another one", true, None),
+            ("with a message, behind another one", false, Some(77)),
+            ("with a message, before another one", true, Some(78)),
+        ] {
+            let before = counters(ns)?["refused-filter"];
+            let mut both = Vec::new();
+            for from in [&open, &closed] {
+                from.send_to(b"another", there, &options)?;
+                known.push(peer.other_than(&known)?);
+                both.push(known[known.len() - 1]);
+            }
+            if refused_first {
+                both.reverse();
+            }
+            tell(&both, rides)?;
+            let end = open.wait_completion(Some(super::LONG))?;
+            ensure!(end.is_some(), "{what}: others' ends are refused with it");
+            let end = closed.wait_completion(Some(super::LONG))?;
+            ensure!(end.is_none(), "{what}: it comes past the filter");
+            let refused = counters(ns)?["refused-filter"] - before;
+            ensure!(refused == 1, "{what}: {refused} are refused");
+        }
+        drop((taker, open, closed));
     }
     Ok(())
 }

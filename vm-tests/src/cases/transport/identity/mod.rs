@@ -46,6 +46,10 @@ pub(in crate::cases) const CASES: &[Case] = &[
         "transport/identity/socket-filter-sees-udp",
         filters::sees_udp,
     ),
+    Case::new(
+        "transport/identity/filter-of-each-ack",
+        filters::each_of_a_list,
+    ),
     Case::new("transport/identity/netfilter-owner", filters::owner),
     Case::new("transport/identity/two-networks", devices::two_networks),
     Case::new(
