@@ -8,14 +8,15 @@
 //! well. The first bytes of long messages are not in it: they are what short ones would wait for.
 //!
 //! Anybody can send packets that say so. Therefore no more goes before than has left the other line
-//! meanwhile, and [`MOST_AHEAD`]: what is beyond that is data as any other, from its arrival on. So
-//! the other line has half of the band's bytes, at least, as tc counts them (of its time less, if
-//! these packets are short: 40 % against 60 bytes each), and who sends twice as much has twice as
-//! much of that, as ever. As long as such a packet is in the other line, those of its flow go
-//! there: a message's later packets must not overtake its first ones, or these are taken for lost.
-//! Flows are told apart by a part of their hash, so that one in [`FLOWS`] others goes there, too.
-//! Both lines together have the data band's limit, and its counters. With a child all go to that,
-//! in the order in which they come.
+//! meanwhile, and [`MOST_AHEAD`], or one super-packet, which may be longer, as tc counts the
+//! headers of each segment: what is beyond that is data as any other, from its arrival on. So the
+//! other line has half of the band's bytes, at least, as tc counts them (of its time less, if these
+//! packets are short: 40 % against 60 bytes each), and who sends twice as much has twice as much of
+//! that, as ever. As long as such a packet is in the other line, those of its flow go there: a
+//! message's later packets must not overtake its first ones, or these are taken for lost. Flows are
+//! told apart by a part of their hash, so that one in [`FLOWS`] others goes there, too. Both lines
+//! together have the data band's limit, and its counters. With a child all go to that, in the order
+//! in which they come.
 
 use super::flows::Flow;
 use super::{Port, Slot};
@@ -47,7 +48,8 @@ impl<Q: Queue> Port<Q> {
             false => early.queued().bytes,
         };
         let ahead = self.ahead.saturating_add(len);
-        if ahead > MOST_AHEAD || behind {
+        let alone = self.ahead == 0;
+        if ahead > MOST_AHEAD && !alone || behind {
             *turned = all;
             return Slot::DATA;
         }

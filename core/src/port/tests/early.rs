@@ -148,3 +148,24 @@ fn a_message_does_not_overtake_itself() {
     b.put(Band::Data, 0);
     assert!(short(&mut b, 1000, Slot::SHORT));
 }
+
+/// The longest super-packet of a short message goes before other data as well, but no second one
+/// before as much has left.
+#[test]
+fn a_super_packet_longer_than_the_bound_goes_before_alone() {
+    for (len, segs) in [(62_000, 41), (67_400, 45)] {
+        let mut b = Bench::new(PAPERS);
+        for id in 0..50 {
+            b.put(Band::Data, id);
+        }
+        let put = |b: &mut Bench, id| {
+            let packet = Bench::packet(id, len, segs);
+            b.port.enqueue_at(b.now, Slot::SHORT, packet, &mut b.drops)
+        };
+        for id in [101, 102] {
+            assert_eq!(put(&mut b, id), Enqueue::Queued);
+        }
+        let ids = order(&mut b);
+        assert_eq!((ids[0], ids[51]), (101, 102), "{len}: {ids:?}");
+    }
+}
