@@ -26,8 +26,8 @@ use crate::units::Nanos;
 pub(crate) const CONFIRM_WAIT: Nanos = Nanos::MILLISECOND;
 /// An acknowledgement waits for this part of `rto`: its sender does not ask before `rto` is over.
 const ACK_PARTS: u64 = 16;
-/// And no longer than this, which is less than the shortest `rto` that there is: the sender's may be
-/// another one.
+/// And no longer than this, which is less than the shortest `rto` that there is: the sender's may
+/// be another one.
 const ACK_MOST: Nanos = Nanos(125_000);
 /// Acknowledgements of so many bytes do not wait: their sender may send no others meanwhile.
 const MOST_BYTES: u32 = 1500;
