@@ -18,9 +18,12 @@ const NET: u32 = u32::MAX - 1;
 
 /// The bytes of a send buffer that its peers have.
 pub(crate) struct Peers {
+    /// All that have any.
     all: RBTree<Key, u32>,
-    /// The latest peer, address and network that have none: they may soon have some again.
-    empty: [Option<Key>; 3],
+    /// The latest peer, and what it has, all of its address, and all of its network: mostly the
+    /// next one is the same, and nothing is looked for then. They have places in the tree, also if
+    /// they have nothing, but what is noted there is old.
+    last: Option<(SockAddress, [u32; 3])>,
 }
 
 fn keys(to: &SockAddress) -> [Key; 3] {
@@ -36,64 +39,98 @@ impl Peers {
     pub(crate) fn new() -> Self {
         Self {
             all: RBTree::new(),
-            empty: [None; 3],
+            last: None,
         }
     }
 
     /// What a peer has, all of its address, and all of its network.
     pub(crate) fn of(&self, to: &SockAddress) -> [u32; 3] {
-        keys(to).map(|key| self.all.get(&key).copied().unwrap_or(0))
+        match &self.last {
+            Some((last, has)) if last == to => *has,
+            _ => self.of_another(to),
+        }
+    }
+
+    /// The same of another one than the latest, which may share address or network with it.
+    #[inline(never)]
+    fn of_another(&self, to: &SockAddress) -> [u32; 3] {
+        keys(to).map(|key| {
+            let last = self.last.iter();
+            let mut last = last.flat_map(|(last, has)| keys(last).into_iter().zip(*has));
+            match last.find(|(at, _)| *at == key) {
+                Some((_, has)) => has,
+                None => self.all.get(&key).copied().unwrap_or(0),
+            }
+        })
     }
 
     /// There will be a message to a peer: then [`Peers::more`] finds its place. No memory: an
     /// error.
     pub(crate) fn prepare(&mut self, to: &SockAddress) -> Result {
+        if self.last.is_some_and(|(last, _)| last == *to) {
+            return Ok(());
+        }
+        self.put_back();
         for key in keys(to) {
             if self.all.get(&key).is_none() {
                 if let Err(error) = self.all.try_create_and_insert(key, 0, atomic()) {
-                    self.less(to, 0);
+                    self.has(to);
+                    self.put_back();
                     return Err(error);
                 }
             }
         }
+        self.has(to);
         Ok(())
     }
 
     /// A peer has more.
     pub(crate) fn more(&mut self, to: &SockAddress, bytes: u32) {
-        for key in keys(to) {
-            if let Some(has) = self.all.get_mut(&key) {
-                *has = has.saturating_add(bytes);
-            }
+        if let Some(has) = self.of_mut(to) {
+            *has = has.map(|has| has.saturating_add(bytes));
         }
     }
 
     /// A peer has less. `true`: nothing any more.
     pub(crate) fn less(&mut self, to: &SockAddress, bytes: u32) -> bool {
-        let mut none = false;
-        for (key, kind) in keys(to).into_iter().zip([0, 1, 2]) {
-            let Some(has) = self.all.get_mut(&key) else {
-                continue;
-            };
-            *has = has.saturating_sub(bytes);
-            if *has == 0 {
-                none |= kind == 0;
-                self.keep(key, kind);
-            }
-        }
-        none
+        let Some(has) = self.of_mut(to) else {
+            return false;
+        };
+        *has = has.map(|has| has.saturating_sub(bytes));
+        let [peer, _, _] = *has;
+        peer == 0
     }
 
-    /// One has nothing: the one that had nothing before is forgotten, if it still has none.
-    fn keep(&mut self, key: Key, kind: usize) {
-        let Some(empty) = self.empty.get_mut(kind) else {
+    /// What a peer has, its address and its network, which is the latest now. `None`: it has
+    /// nothing.
+    fn of_mut(&mut self, to: &SockAddress) -> Option<&mut [u32; 3]> {
+        if self.last.is_none_or(|(last, _)| last != *to) {
+            self.put_back();
+            let [peer, _, _] = keys(to);
+            self.all.get(&peer)?;
+            self.has(to);
+        }
+        self.last.as_mut().map(|(_, has)| has)
+    }
+
+    /// What a peer has is looked for once.
+    fn has(&mut self, to: &SockAddress) {
+        let has = keys(to).map(|key| self.all.get(&key).copied().unwrap_or(0));
+        self.last = Some((*to, has));
+    }
+
+    /// What the latest peer has is noted in the tree, and which has nothing is forgotten.
+    #[inline(never)]
+    fn put_back(&mut self) {
+        let Some((last, has)) = self.last.take() else {
             return;
         };
-        let Some(before) = empty.replace(key).filter(|before| *before != key) else {
-            return;
-        };
-        if self.all.get(&before) == Some(&0) {
-            self.all.remove(&before);
+        for (key, has) in keys(&last).into_iter().zip(has) {
+            if has == 0 {
+                self.all.remove(&key);
+            } else if let Some(at) = self.all.get_mut(&key) {
+                *at = has;
+            }
         }
     }
 }
