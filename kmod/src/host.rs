@@ -36,12 +36,21 @@ pub(crate) struct Surroundings<'a> {
     /// then the device in it.
     pub(crate) device: u32,
     pub(crate) slave: u32,
-    /// The socket for the message that the packet opens, if it was looked for already.
-    pub(crate) found: Option<u64>,
+    /// The socket that was asked whether it may have the packet.
+    pub(crate) found: Option<Found>,
     /// Of the messages that the packet says are complete, those whose sockets may not have it.
     pub(crate) unheard: Option<&'a Delivered>,
     /// The first random number that the endpoint gets.
     pub(crate) drawn: Option<u64>,
+}
+
+/// A socket that may have a packet.
+#[derive(Clone, Copy)]
+pub(crate) struct Found {
+    pub(crate) handle: u64,
+    /// It is the one that [`Surroundings::find`] finds for the message that the packet opens: there
+    /// was none before, and nobody has had the lock since.
+    pub(crate) listens: bool,
 }
 
 impl Surroundings<'_> {
@@ -252,9 +261,10 @@ impl<'a> Host<Outgoing, Incoming> for Surroundings<'a> {
             scope: from.scope,
             port: sync.source,
         };
-        let found = self
-            .found
-            .or_else(|| self.find(&sender, &from.local, sync.destination));
+        let found = match self.found {
+            Some(found) => Some(found.handle),
+            None => self.find(&sender, &from.local, sync.destination),
+        };
         let keys = &self.sockets.keys;
         match found.and_then(|handle| self.sockets.get(handle)) {
             Some(socket) => socket.choice.admits(keys, key),
@@ -275,10 +285,12 @@ impl<'a> Host<Outgoing, Incoming> for Surroundings<'a> {
             scope: from.scope,
             port: sync.source,
         };
-        let handle = self
-            .find(&sender, &from.local, sync.destination)
-            .ok_or(Refusal::Reset(ResetCode::NoSocket))?;
-        if self.found.is_some_and(|asked| asked != handle) {
+        let handle = match self.found {
+            Some(found) if found.listens => Some(found.handle),
+            _ => self.find(&sender, &from.local, sync.destination),
+        };
+        let handle = handle.ok_or(Refusal::Reset(ResetCode::NoSocket))?;
+        if self.found.is_some_and(|asked| asked.handle != handle) {
             // The socket that was asked is that of a forged one, which had the cookie, and another
             // port. It is gone by now: the sender will repeat it, and the right one is asked.
             return Err(Refusal::Ignore);

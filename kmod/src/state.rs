@@ -3,7 +3,7 @@
 //! namespace's lock.
 
 use crate::buffer::Given;
-use crate::host::Surroundings;
+use crate::host::{Found, Surroundings};
 use crate::incoming::Incoming;
 use crate::memory::Kernel;
 use crate::outgoing::Outgoing;
@@ -246,8 +246,8 @@ fn deliver(
                 Some(state) => state,
                 None => return,
             };
-            let now = destination(&mut state, &from, &origin, packet);
-            if now.is_none_or(|(now, _)| now != handle) {
+            destined = destination(&mut state, &from, &origin, packet);
+            if destined.is_none_or(|(now, _)| now != handle) {
                 // It is another one's by now, which was not asked. The sender will repeat it.
                 verdict = Verdict::Refused;
             }
@@ -255,7 +255,7 @@ fn deliver(
         if verdict != Verdict::Passes {
             return state.endpoint.refused(Counter::RefusedFilter);
         }
-        found = Some(handle);
+        found = destined.map(found_by);
     }
     let mut way = Way::of(&origin, found);
     way.unheard = unheard;
@@ -356,13 +356,13 @@ pub(crate) struct Way {
     slave: u32,
     ecn: u8,
     /// The socket that may have it.
-    found: Option<u64>,
+    found: Option<Found>,
     /// Of the messages that it says are complete, those whose sockets may not have it.
     unheard: Option<Delivered>,
 }
 
 impl Way {
-    pub(crate) fn of(origin: &Origin, found: Option<u64>) -> Self {
+    pub(crate) fn of(origin: &Origin, found: Option<Found>) -> Self {
         Self {
             link: origin.link,
             device: origin.device,
@@ -421,6 +421,14 @@ pub(crate) fn destination(
             Some((found, None))
         }
         (Owner::Nobody | Owner::Ended(_), _) => None,
+    }
+}
+
+/// The socket that a packet was [destined](destination) for, and may have it.
+pub(crate) fn found_by((handle, bound): (u64, Option<u32>)) -> Found {
+    Found {
+        handle,
+        listens: bound.is_none(),
     }
 }
 

@@ -2,7 +2,7 @@
 //! Packets that came together: data of one message, as a rule, which the endpoint takes with one
 //! taking of the lock and one reading of the clock.
 
-use crate::state::{address, clocks, destination, is_named, packet, speed, Turnstile, Way};
+use crate::state::{address, clocks, destination, found_by, is_named, packet, speed, Turnstile, Way};
 use knet_transport::{Arrival, Device, Net, Train, Verdict, Whole};
 use turnstile_core::transport::stats::Counter;
 use turnstile_core::transport::wire::{self, Packet, Row};
@@ -48,7 +48,7 @@ pub(crate) fn whole(net: &mut Net<'_, Turnstile>, whole: &mut Whole<'_>) {
     let (now, clock) = clocks(state.endpoint.config());
     let (endpoint, mut surroundings) = state.split(outbox, now);
     (surroundings.device, surroundings.slave) = (origin.device, origin.slave);
-    surroundings.found = Some(handle);
+    surroundings.found = Some(found_by((handle, Some(bound))));
     let at = Nanos(now);
     if let Device::Speed(rate) = device {
         endpoint.set_link(at, origin.link, rate);
@@ -107,7 +107,7 @@ fn run<'a>(
             if let Some(socket) = state.sockets.get(handle) {
                 let bound = bound.unwrap_or_else(|| socket.sock.tie().device);
                 verdict = arrival.admitted(&socket.sock, bound, true);
-                found = Some(handle);
+                found = destined.map(found_by);
             }
         }
         match verdict {

@@ -389,11 +389,13 @@ impl<M: Maps> Ports<M> {
             local: ANY,
             peer: None,
         };
-        for device in bound {
-            name.device = *device;
-            let found = self.find_at(of_one, &mut name, from, to);
-            if found.is_some() {
-                return found;
+        if of_one.iter().any(are_any) {
+            for device in bound {
+                name.device = *device;
+                let found = self.find_at(of_one, &mut name, from, to);
+                if found.is_some() {
+                    return found;
+                }
             }
         }
         name.device = 0;
@@ -409,17 +411,19 @@ impl<M: Maps> Ports<M> {
         to: &[u8; 16],
     ) -> Option<u64> {
         let [unconnected, connected] = counts;
-        name.peer = Some(*from);
-        let mut found = self.find_of(connected, name, to, from);
-        if found.is_none() && from.scope != 0 {
-            name.peer = Some(Peer { scope: 0, ..*from });
-            found = self.find_of(connected, name, to, from);
+        if are_any(connected) {
+            name.peer = Some(*from);
+            let mut found = self.find_of(connected, name, to, from);
+            if found.is_none() && from.scope != 0 {
+                name.peer = Some(Peer { scope: 0, ..*from });
+                found = self.find_of(connected, name, to, from);
+            }
+            if found.is_some() {
+                return found;
+            }
         }
-        if found.is_none() {
-            name.peer = None;
-            found = self.find_of(unconnected, name, to, from);
-        }
-        found
+        name.peer = None;
+        self.find_of(unconnected, name, to, from)
     }
 
     /// The same, of the sockets that are connected to the peer that `name` says.
@@ -431,19 +435,28 @@ impl<M: Maps> Ports<M> {
         from: &Peer,
     ) -> Option<u64> {
         let [dual, any, one] = *counts;
-        let kind = kind_of(to);
-        let tries = [(one, kind, *to), (any, kind, ANY), (dual, Kind::Dual, ANY)];
-        for (count, kind, local) in tries {
-            if count != 0 {
-                name.kind = kind;
-                name.local = local;
+        if one != 0 || any != 0 {
+            name.kind = kind_of(to);
+            if one != 0 {
+                name.local = *to;
+                let found = self.one_of(name, from);
+                if found.is_some() {
+                    return found;
+                }
+            }
+            if any != 0 {
+                name.local = ANY;
                 let found = self.one_of(name, from);
                 if found.is_some() {
                     return found;
                 }
             }
         }
-        None
+        if dual == 0 {
+            return None;
+        }
+        (name.kind, name.local) = (Kind::Dual, ANY);
+        self.one_of(name, from)
     }
 
     fn one_of(&self, name: &Name, from: &Peer) -> Option<u64> {
@@ -458,6 +471,12 @@ impl<M: Maps> Ports<M> {
         let place = u64::from(spread(self.secret, from)).saturating_mul(members) >> 32;
         self.members.get(&(*name, place as u32)).copied()
     }
+}
+
+/// Whether there are any sockets of these.
+#[inline]
+fn are_any([dual, any, one]: &[u32; 3]) -> bool {
+    dual | any | one != 0
 }
 
 fn increase(name: &Name, counts: &mut Shape) {
