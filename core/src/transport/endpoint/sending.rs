@@ -223,7 +223,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// Whether a user may begin another message to a peer; `None`: to one that has none of the
     /// user's. [`Outgoing::user`] has the rule.
     pub fn may_send(&self, user: u32, to: Option<&Address>) -> bool {
-        let free = self.config.max_outgoing.saturating_sub(self.outs.len());
+        let all = self.outs.len();
+        let free = self.config.max_outgoing.saturating_sub(all);
+        if all.saturating_mul(3) < free {
+            // Also if all are this user's, and go to this peer.
+            return true;
+        }
         let peer = to.and_then(|to| self.peers.find(&self.key, to));
         self.shares.may_begin(&self.key, user, peer, free)
     }
