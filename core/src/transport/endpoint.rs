@@ -18,6 +18,8 @@
 //! a SYNC is answered with a CHALLENGE, and nothing is kept), draw at most three times the bytes
 //! that came, and are not delivered. One address can open `max-per-peer` messages.
 
+use core::cell::Cell;
+
 use super::bucket::{self, Buckets, Kind};
 use super::config::Resolved;
 use super::early::Early;
@@ -148,6 +150,9 @@ pub struct Endpoint<M: Memory, O, I> {
     ahead: Option<growing::Room>,
     /// When silent senders have their turns to be asked.
     turns: Turns,
+    /// The ticket that was worked out last: its time, and whose it is. Mostly the next one is the
+    /// same.
+    last_ticket: Cell<(u64, Address, u64)>,
     /// Messages with tickets that ended unanswered.
     vain: Vain,
     /// Messages that were given up because they did not go on.
@@ -219,6 +224,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         current: sealing::Current::NONE,
         ahead: None,
         turns: Turns::NEW,
+        last_ticket: Cell::new((u64::MAX, Address::NONE, 0)),
         vain: Vain::NEW,
         stalled: Stalls::NEW,
         answers: Buckets::NEW,

@@ -18,6 +18,13 @@ pub struct Address {
 }
 
 impl Address {
+    /// None: all zero.
+    pub(crate) const NONE: Self = Self {
+        ip: [0; 16],
+        local: [0; 16],
+        scope: 0,
+    };
+
     /// Whether packets to it go by IPv4.
     #[inline]
     pub const fn is_ipv4(&self) -> bool {

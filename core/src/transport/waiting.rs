@@ -113,14 +113,7 @@ struct Batch<L> {
 
 impl<L: List> Batch<L> {
     const NONE: Self = Self {
-        of: (
-            0,
-            Address {
-                ip: [0; 16],
-                local: [0; 16],
-                scope: 0,
-            },
-        ),
+        of: (0, Address::NONE),
         list: None,
         due: Nanos::MAX,
     };
