@@ -123,7 +123,10 @@ impl<M: Memory> Allowances<M> {
         let Some(both) = self.all.get_mut(index) else {
             return 0;
         };
-        self.until.set(index, now + HOLDS + MORE);
+        let until = now + HOLDS + MORE;
+        if self.until.key(index) != Some(until) {
+            self.until.set(index, until);
+        }
         let others = self.sum.saturating_sub(both.promised.into());
         // There is at least this one.
         let part = NonZeroU32::new(self.until.len()).map_or(budget, |peers| budget / peers);

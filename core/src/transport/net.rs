@@ -21,12 +21,12 @@ impl Net {
     /// The network of an address; one of IPv4 is mapped.
     #[inline]
     pub fn of_ip(ip: [u8; 16], ipv4: u8, ipv6: u8) -> Self {
-        let bits = if is_ipv4(ip) {
-            ipv4.saturating_add(96)
-        } else {
-            ipv6
+        // Each worked out apart: they are constants.
+        let host = |bits: u8| u128::MAX.checked_shr(bits.into()).unwrap_or(0);
+        let host = match is_ipv4(ip) {
+            true => host(ipv4.saturating_add(96)),
+            false => host(ipv6),
         };
-        let host = u128::MAX.checked_shr(bits.into()).unwrap_or(0);
         Self(u128::from_be_bytes(ip) & !host)
     }
 

@@ -388,17 +388,27 @@ impl<M: Memory> Peers<M> {
         if peer.incoming != 0 || peer.outgoing != 0 || self.idle.key(index).is_some() {
             return;
         }
-        let (net, joined) = (Net::of(&peer.address, 24, 64), peer.net.get());
+        let joined = peer.net.get();
         let until = peer.ticket_until.begins().max(self.allowances.until(index));
         self.expire(now);
-        let full = || joined.is_none() && self.nets.count(key, net) >= MOST_IDLE_OF_NET;
-        if until <= now || full() {
+        if until <= now {
             return self.remove(index);
+        }
+        let mut net = None;
+        if joined.is_none() {
+            let of = self
+                .all
+                .get(index)
+                .map(|peer| Net::of(&peer.address, 24, 64));
+            net = of.filter(|net| self.nets.count(key, *net) < MOST_IDLE_OF_NET);
+            if net.is_none() {
+                return self.remove(index);
+            }
         }
         if self.idle.len() >= MOST_IDLE {
             self.make_way();
         }
-        let joined = joined.or_else(|| self.nets.join(key, net));
+        let joined = joined.or_else(|| self.nets.join(key, net?));
         match self.all.get_mut(index) {
             Some(peer) if joined.is_some() => peer.net = joined.into(),
             _ => return self.remove(index),
