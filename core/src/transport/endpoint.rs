@@ -106,6 +106,9 @@ pub struct Endpoint<M: Memory, O, I> {
     ins: Slab<M, In<I>>,
     in_index: Index<M>,
     last_in: Hint,
+    /// Of which cookie and address the last hash was, and that: a packet that begins a message is
+    /// looked for several times.
+    last_hash: Cell<(u64, Address, u32)>,
     in_timers: Heap<M, Nanos>,
     /// How many incoming messages each network has.
     in_nets: Tally<M>,
@@ -198,6 +201,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         ins: Slab::new(),
         in_index: Index::new(),
         last_in: Hint::new(),
+        last_hash: Cell::new((0, Address::NOBODY, 0)),
         in_timers: Heap::new(),
         in_nets: Tally::new(),
         links: Links::NEW,
@@ -509,7 +513,13 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     /// The place of an incoming message in the tables. Its sender has chosen the cookie, and claims
     /// an address: all of it counts.
     fn hash_in(&self, cookie: Cookie, from: &Address) -> u32 {
-        (self.keyed(cookie.0, from, purpose::MESSAGE) >> 32) as u32
+        let (of, whose, hash) = self.last_hash.get();
+        if of == cookie.0 && whose == *from {
+            return hash;
+        }
+        let hash = (self.keyed(cookie.0, from, purpose::MESSAGE) >> 32) as u32;
+        self.last_hash.set((cookie.0, *from, hash));
+        hash
     }
 
     /// The place of an outgoing message. Its cookie is our own random number: no two agree, and

@@ -25,6 +25,12 @@ impl Address {
         scope: 0,
     };
 
+    /// That of no packet.
+    pub(crate) const NOBODY: Self = Self {
+        scope: u32::MAX,
+        ..Self::NONE
+    };
+
     /// Whether packets to it go by IPv4.
     #[inline]
     pub const fn is_ipv4(&self) -> bool {
