@@ -2,13 +2,13 @@
 //! A socket's life, and its calls but for [`send`](crate::send) and [`receive`](crate::receive).
 
 use crate::errno;
-use crate::incoming::{Incoming, Where};
+use crate::incoming::{Kept, Where};
 use crate::keys::{Choice, Held};
 use crate::ports::{self, Rooms};
 use crate::socket::Socket;
 use crate::state::{State, Turnstile};
 use kernel::prelude::*;
-use kernel::rbtree::{RBTree, RBTreeNode};
+use kernel::rbtree::RBTree;
 use knet_transport::{
     now, random, Caller, LockedSock, Net, Outbox, Ready, Sock, SockQueue, Timeout,
 };
@@ -440,7 +440,7 @@ impl State {
         match message {
             Some(message) => {
                 socket.forget(&message);
-                outbox.free(message.segments);
+                outbox.free(KBox::into_inner(message).segments);
             }
             None => socket.no_longer_comes(number),
         }
@@ -453,7 +453,7 @@ impl State {
         handle: u64,
         number: u64,
         outbox: &mut Outbox,
-    ) -> Result<Option<RBTreeNode<u64, Incoming>>> {
+    ) -> Result<Option<Kept>> {
         let socket = self.sockets.get_mut(handle).ok_or(ENODEV)?;
         let gone = match *socket.messages.get(&number).ok_or(ENOENT)? {
             Where::Coming(id) => {

@@ -3,7 +3,7 @@
 
 use crate::errno::of_failure;
 use crate::events::Events;
-use crate::incoming::Incoming;
+use crate::incoming::{Kept, Incoming};
 use crate::keys::Choice;
 use crate::memory::atomic;
 use crate::outgoing::Outgoing;
@@ -11,7 +11,6 @@ use crate::ports;
 use crate::socket::Socket;
 use crate::sockets::Sockets;
 use kernel::prelude::*;
-use kernel::rbtree::RBTreeNodeReservation;
 use knet_transport::{Came, Departure, Outbox, Path, Report, Segments, Skb, SockAddress, Tie};
 use turnstile_core::port::marker::field::ecn::{ECT_0, NOT_ECT};
 use turnstile_core::transport::budget::{Place, Standing};
@@ -72,7 +71,7 @@ impl Surroundings<'_> {
     #[allow(clippy::too_many_arguments)] // facts of one packet
     fn depart(
         &mut self,
-        owner: Owner<'_, Outgoing, Incoming>,
+        owner: Owner<'_, Outgoing, Kept>,
         to: &Address,
         class: Class,
         ren: bool,
@@ -110,7 +109,7 @@ impl Surroundings<'_> {
     }
 
     /// The socket whose a packet is, and what it is tied to.
-    fn tie(&self, owner: Owner<'_, Outgoing, Incoming>) -> (u64, Tie) {
+    fn tie(&self, owner: Owner<'_, Outgoing, Kept>) -> (u64, Tie) {
         let (handle, device, tie) = match owner {
             Owner::Out(message) => (message.socket, message.device, message.tie),
             // The socket's own device is one of its VRF's, if it has both.
@@ -144,7 +143,7 @@ fn path(to: &Address) -> Path {
 /// So many packets of a row are made at once.
 const ROW: usize = 8;
 
-impl<'a> Host<Outgoing, Incoming> for Surroundings<'a> {
+impl<'a> Host<Outgoing, Kept> for Surroundings<'a> {
     type Payload = Skb;
     type Whole = Came<'a>;
 
@@ -155,7 +154,7 @@ impl<'a> Host<Outgoing, Incoming> for Surroundings<'a> {
     #[inline]
     fn transmit(
         &mut self,
-        owner: Owner<'_, Outgoing, Incoming>,
+        owner: Owner<'_, Outgoing, Kept>,
         to: &Address,
         class: Class,
         ren: bool,
@@ -201,7 +200,7 @@ impl<'a> Host<Outgoing, Incoming> for Surroundings<'a> {
     #[inline(never)]
     fn transmit_sealed(
         &mut self,
-        owner: Owner<'_, Outgoing, Incoming>,
+        owner: Owner<'_, Outgoing, Kept>,
         to: &Address,
         class: Class,
         ren: bool,
@@ -228,7 +227,7 @@ impl<'a> Host<Outgoing, Incoming> for Surroundings<'a> {
         any.then_some(message.socket)
     }
 
-    fn received(&self, message: &Incoming) -> Option<u64> {
+    fn received(&self, message: &Kept) -> Option<u64> {
         let any = message.vrf == 0 && message.tie == Tie::default();
         any.then_some(message.socket)
     }
@@ -279,7 +278,7 @@ impl<'a> Host<Outgoing, Incoming> for Surroundings<'a> {
         sync: &Sync,
         id: InId,
         from_whom: Sender,
-    ) -> Result<(Incoming, u32), Refusal> {
+    ) -> Result<(Kept, u32), Refusal> {
         let sender = SockAddress {
             ip: from.ip,
             scope: from.scope,
@@ -306,12 +305,13 @@ impl<'a> Host<Outgoing, Incoming> for Surroundings<'a> {
         if socket.sock.no_receive() {
             return Err(Refusal::Reset(ResetCode::Closed));
         }
-        let slot = RBTreeNodeReservation::new(atomic()).map_err(|_| Refusal::Ignore)?;
+        let held = KBox::<Incoming>::new_uninit(atomic()).map_err(|_| Refusal::Ignore)?;
+        let slot = socket.slot().map_err(|_| Refusal::Ignore)?;
         let admitted = socket.admit(id, &sender, sync.length, &from_whom);
         let (number, place, window) = admitted.ok_or(Refusal::Ignore)?;
         let tie = socket.sock.tie();
         self.sockets.resize(handle);
-        let message = Incoming {
+        let message = held.write(Incoming {
             socket: handle,
             number,
             from: sender,
@@ -339,11 +339,11 @@ impl<'a> Host<Outgoing, Incoming> for Surroundings<'a> {
             began: now,
             order: None,
             slot: Some(slot),
-        };
+        });
         Ok((message, window))
     }
 
-    fn in_proven(&mut self, id: InId, message: &mut Incoming) -> bool {
+    fn in_proven(&mut self, id: InId, message: &mut Kept) -> bool {
         if message.standing != Standing::Stranger {
             return true;
         }
@@ -363,7 +363,7 @@ impl<'a> Host<Outgoing, Incoming> for Surroundings<'a> {
     fn data(
         &mut self,
         _id: InId,
-        message: &mut Incoming,
+        message: &mut Kept,
         offset: u32,
         (head, skip): (u32, u32),
         len: u32,
@@ -386,7 +386,7 @@ impl<'a> Host<Outgoing, Incoming> for Surroundings<'a> {
     fn data_of_run(
         &mut self,
         _id: InId,
-        message: &mut Incoming,
+        message: &mut Kept,
         run: &Run,
         came: Came<'a>,
     ) -> core::result::Result<(), Came<'a>> {
@@ -404,11 +404,11 @@ impl<'a> Host<Outgoing, Incoming> for Surroundings<'a> {
         segments.insert_whole(&socket.sock, came, start..end, slices, most, promised)
     }
 
-    fn in_length(&mut self, _id: InId, message: &mut Incoming, length: u32) {
+    fn in_length(&mut self, _id: InId, message: &mut Kept, length: u32) {
         message.length = Some(length);
     }
 
-    fn in_progress(&mut self, _id: InId, message: &mut Incoming, contiguous: u32) {
+    fn in_progress(&mut self, _id: InId, message: &mut Kept, contiguous: u32) {
         message.contiguous = contiguous;
         // All others are read when they are complete.
         if message.place != Place::Exclusive {
@@ -419,7 +419,7 @@ impl<'a> Host<Outgoing, Incoming> for Surroundings<'a> {
         }
     }
 
-    fn is_wanted(&mut self, message: &Incoming) -> Option<Least> {
+    fn is_wanted(&mut self, message: &Kept) -> Option<Least> {
         let socket = self.sockets.get(message.socket)?;
         // One that shares waits itself, and has an eighth with others; one that waits has nothing.
         let holds = !matches!(message.place, Place::Shared | Place::Waiting);
@@ -432,12 +432,12 @@ impl<'a> Host<Outgoing, Incoming> for Surroundings<'a> {
         growth.then(|| message.least_slow())
     }
 
-    fn is_urgent(&mut self, message: &Incoming) -> bool {
+    fn is_urgent(&mut self, message: &Kept) -> bool {
         let socket = self.sockets.get(message.socket);
         socket.is_some_and(|socket| socket.is_read_for_others(message))
     }
 
-    fn in_done(&mut self, _id: InId, mut message: Incoming) {
+    fn in_done(&mut self, _id: InId, mut message: Kept) {
         if let Some(length) = message.length {
             message.contiguous = length;
         }
@@ -451,7 +451,7 @@ impl<'a> Host<Outgoing, Incoming> for Surroundings<'a> {
         }
     }
 
-    fn in_failed(&mut self, _id: InId, message: Incoming, why: Failure) {
+    fn in_failed(&mut self, _id: InId, message: Kept, why: Failure) {
         let handle = message.socket;
         if let Some(socket) = self.socket(handle) {
             if why == Failure::Stalled && message.standing != Standing::Stranger {
@@ -464,7 +464,7 @@ impl<'a> Host<Outgoing, Incoming> for Surroundings<'a> {
                 self.sockets.resize(handle);
             }
         }
-        self.outbox.free(message.segments);
+        self.outbox.free(KBox::into_inner(message).segments);
     }
 
     fn out_acked(&mut self, _id: OutId, message: &mut Outgoing, received: u32) {

@@ -2,10 +2,14 @@
 //! A message that comes in, as the socket's side keeps it.
 
 use core::num::NonZeroU32;
+use kernel::prelude::*;
 use kernel::rbtree::RBTreeNodeReservation;
 use knet_transport::{Segments, SockAddress, Tie};
 use turnstile_core::transport::budget::{Place, Standing};
 use turnstile_core::transport::host::{InId, Least};
+
+/// As the endpoint and then the socket have it: it stays where it is made.
+pub(crate) type Kept = KBox<Incoming>;
 
 /// What is kept with the endpoint while a message comes, and with the socket until it is read.
 pub(crate) struct Incoming {
@@ -49,7 +53,7 @@ pub(crate) struct Incoming {
     /// Where it is in the order of those that can be read, once it can.
     pub(crate) order: Option<u64>,
     /// Its place among those that are complete, so that completing needs no memory.
-    pub(crate) slot: Option<RBTreeNodeReservation<u64, Incoming>>,
+    pub(crate) slot: Option<Slot>,
 }
 
 impl Incoming {
@@ -111,6 +115,9 @@ impl Incoming {
 const LEAST_PART: NonZeroU32 = NonZeroU32::new(16).unwrap();
 /// The same if others could do without.
 const LEAST_SLOW_PART: NonZeroU32 = NonZeroU32::new(256).unwrap();
+
+/// A place among the messages that are complete. In the tree there is always one.
+pub(crate) type Slot = RBTreeNodeReservation<u64, Option<Kept>>;
 
 /// Where a message is.
 #[derive(Clone, Copy)]

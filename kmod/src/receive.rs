@@ -2,12 +2,11 @@
 //! `recvmsg`.
 
 use crate::errno;
-use crate::incoming::{Incoming, Where};
+use crate::incoming::{Kept, Incoming, Where};
 use crate::socket::Socket;
 use crate::sockets::Sockets;
 use crate::state::{Messages, State, Turnstile};
 use kernel::prelude::*;
-use kernel::rbtree::RBTreeNode;
 use knet_transport::{
     now, Caller, Net, Outbox, Parts, Queues, ReceiveFlags, Receiving, SockAddress, Timeout,
 };
@@ -209,10 +208,11 @@ fn find<'a>(
     socket: &'a mut Socket,
     number: u64,
 ) -> Option<&'a mut Incoming> {
-    match *socket.messages.get(&number)? {
-        Where::Coming(id) => endpoint.in_mut(id),
-        Where::Done(order) => socket.done.get_mut(&order),
-    }
+    let held = match *socket.messages.get(&number)? {
+        Where::Coming(id) => endpoint.in_mut(id)?,
+        Where::Done(order) => socket.done.get_mut(&order)?.as_mut()?,
+    };
+    Some(held)
 }
 
 /// The message that streams, if it can be read; and its place in the order.
@@ -254,9 +254,9 @@ fn choose(endpoint: &mut Messages, socket: &mut Socket) -> Option<u64> {
         socket.reading = None;
     }
     let streams = streaming(endpoint, socket);
-    let whole = socket.done.cursor_front().map(|first| {
+    let whole = socket.done.cursor_front().and_then(|first| {
         let (order, message) = first.current();
-        (*order, message.number)
+        Some((*order, message.as_ref()?.number))
     });
     let first = match (streams, whole) {
         (Some(streams), Some(whole)) => streams.min(whole),
@@ -376,7 +376,7 @@ impl State {
         number: u64,
         bytes: u32,
         outbox: &mut Outbox,
-    ) -> Option<RBTreeNode<u64, Incoming>> {
+    ) -> Option<Kept> {
         let (endpoint, socket) = self.reader(handle)?;
         let ahead = socket.buffer.budget.ahead();
         let at = *socket.messages.get(&number)?;

@@ -2,7 +2,7 @@
 //! What a namespace keeps for a socket.
 
 use crate::buffer::Buffer;
-use crate::incoming::{Incoming, Where};
+use crate::incoming::{Kept, Incoming, Slot, Where};
 use crate::keys::Choice;
 use crate::memory::atomic;
 use crate::outgoing::{Open, OVERHEAD};
@@ -10,7 +10,7 @@ use crate::promotable::Marked;
 use crate::room::{Part, Peers, Pools, Room, Share, Wanted};
 use crate::waiting::Waiter;
 use kernel::prelude::*;
-use kernel::rbtree::{RBTree, RBTreeNode};
+use kernel::rbtree::{RBTree, RBTreeNodeReservation};
 use knet_transport::{now, SockAddress, SockRef};
 use turnstile_core::transport::budget::Place;
 use turnstile_core::transport::host::{Address, InId, OutId, Sender};
@@ -81,7 +81,7 @@ pub(crate) struct Socket {
     /// The messages that come in or were not read, by number.
     pub(crate) messages: RBTree<u64, Where>,
     /// Those that are complete, in the order in which they can be read.
-    pub(crate) done: RBTree<u64, Incoming>,
+    pub(crate) done: RBTree<u64, Option<Kept>>,
     /// The one that is being read.
     pub(crate) reading: Option<u64>,
     /// The only one that is to be read.
@@ -91,8 +91,28 @@ pub(crate) struct Socket {
     /// The next message to come has this number.
     pub(crate) next_incoming: u64,
     next_order: u64,
+    /// Memory of entries that were taken out last: mostly the next message needs it again.
+    spare: Spare,
     /// Its place among those of which a message may be given room.
     pub(crate) promotable: Option<Marked>,
+}
+
+/// Memory for entries of a socket's trees, one of each at most.
+#[derive(Default)]
+struct Spare {
+    sending: Option<RBTreeNodeReservation<u32, OutId>>,
+    message: Option<RBTreeNodeReservation<u64, Where>>,
+    slot: Option<Slot>,
+}
+
+/// What is spare, or else is allocated.
+fn spare<K, V>(
+    spare: &mut Option<RBTreeNodeReservation<K, V>>,
+) -> Result<RBTreeNodeReservation<K, V>> {
+    match spare.take() {
+        Some(spare) => Ok(spare),
+        None => RBTreeNodeReservation::new(atomic()),
+    }
 }
 
 /// Of a socket's messages.
@@ -147,6 +167,7 @@ impl Socket {
             failed_reading: None,
             next_incoming: 0,
             next_order: 0,
+            spare: Spare::default(),
             promotable: None,
         }
     }
@@ -339,20 +360,20 @@ impl Socket {
         if let Some(to) = to {
             self.peers.prepare(to)?;
         }
-        self.sending
-            .try_create_and_insert(number, nobody, atomic())
-            .inspect_err(|_| {
-                if let Some(to) = to {
-                    self.peers.less(to, 0);
-                }
-            })?;
+        let place = spare(&mut self.spare.sending).inspect_err(|_| {
+            if let Some(to) = to {
+                self.peers.less(to, 0);
+            }
+        })?;
+        drop(self.sending.insert(place.into_node(number, nobody)));
         self.counted.outgoing = self.counted.outgoing.saturating_add(1);
         Ok(())
     }
 
     /// A message goes out no more.
     pub(crate) fn end_sending(&mut self, number: u32) {
-        if self.sending.remove(&number).is_some() {
+        if let Some(place) = self.sending.remove_node(&number) {
+            self.spare.sending = Some(place.into_reservation());
             self.counted.outgoing = self.counted.outgoing.saturating_sub(1);
         }
     }
@@ -426,16 +447,29 @@ impl Socket {
         sender: &Sender,
     ) -> Option<(u64, Place, u32)> {
         let number = self.next_incoming;
-        self.messages
-            .try_create_and_insert(number, Where::Coming(id), atomic())
-            .ok()?;
+        let room = spare(&mut self.spare.message).ok()?;
         let Some((place, window)) = self.buffer.admit(number, id, from, length, sender) else {
-            self.messages.remove(&number);
+            self.spare.message = Some(room);
             return None;
         };
+        drop(self.messages.insert(room.into_node(number, Where::Coming(id))));
         self.next_incoming = number.wrapping_add(1);
         self.counted.incoming = self.counted.incoming.saturating_add(1);
         Some((number, place, window))
+    }
+
+    /// Memory for a place among the messages that are complete.
+    pub(crate) fn slot(&mut self) -> Result<Slot> {
+        spare(&mut self.spare.slot)
+    }
+
+    /// A message is no longer among those that come in or were not read. `false`: it was not.
+    fn leaves(&mut self, number: u64) -> bool {
+        let Some(room) = self.messages.remove_node(&number) else {
+            return false;
+        };
+        self.spare.message = Some(room.into_reservation());
+        true
     }
 
     pub(crate) fn take_order(&mut self) -> u64 {
@@ -471,7 +505,7 @@ impl Socket {
 
     /// A message that was not complete comes no more.
     pub(crate) fn no_longer_comes(&mut self, number: u64) {
-        if self.messages.remove(&number).is_some() {
+        if self.leaves(number) {
             self.counted.incoming = self.counted.incoming.saturating_sub(1);
         }
     }
@@ -515,7 +549,7 @@ impl Socket {
     }
 
     /// A message is complete.
-    pub(crate) fn complete(&mut self, mut message: Incoming) {
+    pub(crate) fn complete(&mut self, mut message: Kept) {
         if message.place == Place::Shared {
             self.buffer.settle(&mut message);
         }
@@ -531,25 +565,24 @@ impl Socket {
             counted.incoming = counted.incoming.saturating_sub(1);
             counted.whole = counted.whole.saturating_add(1);
             counted.unread = counted.unread.saturating_add(message.unread().into());
-            drop(self.done.insert(slot.into_node(order, message)));
+            drop(self.done.insert(slot.into_node(order, Some(message))));
         }
         self.sock.readable();
     }
 
     /// Takes out a message that is complete; its room is free.
-    pub(crate) fn take_done(
-        &mut self,
-        number: u64,
-        order: u64,
-    ) -> Option<RBTreeNode<u64, Incoming>> {
-        self.messages.remove(&number);
+    pub(crate) fn take_done(&mut self, number: u64, order: u64) -> Option<Kept> {
+        self.leaves(number);
         self.not_read(number);
-        if let Some(it) = self.done.get(&order) {
-            let counted = &mut self.counted;
-            counted.whole = counted.whole.saturating_sub(1);
-            counted.read(it.unread());
-            self.buffer.leave(it);
+        let message = self.done.get_mut(&order)?.take();
+        if let Some(slot) = self.done.remove_node(&order) {
+            self.spare.slot = Some(slot.into_reservation());
         }
-        self.done.remove_node(&order)
+        let message = message?;
+        let counted = &mut self.counted;
+        counted.whole = counted.whole.saturating_sub(1);
+        counted.read(message.unread());
+        self.buffer.leave(&message);
+        Some(message)
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::buffer::Given;
 use crate::host::{Found, Surroundings};
-use crate::incoming::Incoming;
+use crate::incoming::Kept;
 use crate::memory::Kernel;
 use crate::outgoing::Outgoing;
 use crate::settings::Settings;
@@ -29,7 +29,7 @@ use turnstile_core::units::Nanos;
 pub(crate) struct Turnstile;
 
 /// The endpoint, with what the sockets keep for each message.
-pub(crate) type Messages = Endpoint<Kernel, Outgoing, Incoming>;
+pub(crate) type Messages = Endpoint<Kernel, Outgoing, Kept>;
 
 /// What a network namespace keeps.
 pub(crate) struct State {
