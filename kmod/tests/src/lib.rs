@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-//! What the kernel module keeps for a socket's receive buffer, tested outside of the kernel: its
+//! What the kernel module keeps for a socket's buffers, tested outside of the kernel: its
 //! own files, over what they need of the kernel's crates. Memory can be made to run out.
 #![cfg(test)]
 
@@ -17,11 +17,15 @@ mod charges;
 #[allow(dead_code)]
 #[path = "../../src/queue.rs"]
 mod queue;
+#[allow(dead_code)]
+#[path = "../../src/room.rs"]
+mod room;
 
 mod buffers;
 mod incoming;
 mod memory;
 mod rbtree;
+mod shares;
 mod waiting;
 
 /// A peer, 256 of which are a network.
@@ -30,7 +34,11 @@ fn peer(number: u16) -> SockAddress {
     let mut ip = [0; 16];
     (ip[10], ip[11]) = (255, 255);
     (ip[12], ip[14], ip[15]) = (10, net, host);
-    SockAddress { ip, scope: 0 }
+    SockAddress {
+        ip,
+        scope: 0,
+        port: 0,
+    }
 }
 
 /// As the kernel's.
@@ -43,4 +51,5 @@ mod prelude {
 pub(crate) struct SockAddress {
     pub(crate) ip: [u8; 16],
     pub(crate) scope: u32,
+    pub(crate) port: u16,
 }
