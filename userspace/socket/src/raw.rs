@@ -131,7 +131,7 @@ impl Raw {
     /// `recvmsg(2)`. `None`: the socket was shut down.
     pub(crate) fn receive(&self, data: &mut [u8]) -> io::Result<Option<Received>> {
         let mut from = any_address();
-        let mut control = [MaybeUninit::zeroed(); CONTROL];
+        let mut control = [0; CONTROL];
         let (len, flags, used) = self.receive_into(data, &mut from, &mut control, 0)?;
         if len == 0 {
             return Ok(None);
@@ -139,7 +139,7 @@ impl Raw {
         let from = from.as_socket().ok_or_else(|| {
             io::Error::new(io::ErrorKind::InvalidData, "a sender without an address")
         })?;
-        let info = Info::decode(&filled(&control, used));
+        let info = Info::decode(control.get(..used).unwrap_or(&control));
         Ok(Some(Received {
             len,
             from,
@@ -152,16 +152,16 @@ impl Raw {
     pub(crate) fn completion(&self) -> io::Result<Option<Completion>> {
         loop {
             let mut from = any_address();
-            let mut control = [MaybeUninit::zeroed(); CONTROL];
+            let mut control = [0; CONTROL];
             let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
             match self.receive_into(&mut [], &mut from, &mut control, flags) {
                 // Skip other entries of the error queue.
                 Ok((_, _, used)) => {
-                    let control = filled(&control, used);
-                    if let Some(lost) = Lost::decode(&control) {
+                    let control = control.get(..used).unwrap_or(&control);
+                    if let Some(lost) = Lost::decode(control) {
                         return Err(io::Error::other(lost));
                     }
-                    if let Some(found) = Completion::decode(&control) {
+                    if let Some(found) = Completion::decode(control) {
                         return Ok(Some(found));
                     }
                 }
@@ -175,11 +175,10 @@ impl Raw {
         &self,
         data: &mut [u8],
         from: &mut SockAddr,
-        control: &mut [MaybeUninit<u8>],
+        control: &mut [u8],
         flags: libc::c_int,
     ) -> io::Result<(usize, socket2::RecvFlags, usize)> {
-        // SAFETY: only the kernel writes there, and it writes initialized bytes.
-        let data = unsafe { &mut *(std::ptr::from_mut(data) as *mut [MaybeUninit<u8>]) };
+        let (data, control) = (to_write(data), to_write(control));
         let mut buffers = [MaybeUninitSlice::new(data)];
         let mut message = MsgHdrMut::new()
             .with_addr(from)
@@ -294,11 +293,10 @@ fn any_address() -> SockAddr {
     SocketAddr::from(([0u16; 8], 0)).into()
 }
 
-/// The first `len` bytes.
-fn filled(control: &[MaybeUninit<u8>; CONTROL], len: usize) -> Vec<u8> {
-    let bytes = control.iter().take(len);
-    // SAFETY: the array was made of zeroes, and the kernel wrote bytes.
-    bytes.map(|byte| unsafe { byte.assume_init() }).collect()
+/// Bytes that the kernel may write to.
+fn to_write(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
+    // SAFETY: only the kernel writes there, and it writes initialized bytes.
+    unsafe { &mut *(std::ptr::from_mut(bytes) as *mut [MaybeUninit<u8>]) }
 }
 
 #[cfg(test)]
