@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 //! The endpoint's [`Host`]: messages to and from the sockets, and packets out.
 
+use core::cell::Cell;
+
 use crate::errno::of_failure;
 use crate::events::Events;
 use crate::incoming::{Kept, Incoming};
@@ -41,6 +43,8 @@ pub(crate) struct Surroundings<'a> {
     pub(crate) unheard: Option<&'a Delivered>,
     /// The first random number that the endpoint gets.
     pub(crate) drawn: Option<u64>,
+    /// Whether anybody listens, once that was asked.
+    pub(crate) heard: Cell<Option<bool>>,
 }
 
 /// A socket that may have a packet.
@@ -534,7 +538,12 @@ impl<'a> Host<Outgoing, Kept> for Surroundings<'a> {
     }
 
     fn listens(&self) -> bool {
-        self.outbox.is_heard()
+        if let Some(heard) = self.heard.get() {
+            return heard;
+        }
+        let heard = self.outbox.is_heard();
+        self.heard.set(Some(heard));
+        heard
     }
 
     fn event(&mut self, event: &Event) {

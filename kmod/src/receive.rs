@@ -164,7 +164,7 @@ fn find_piece(
 ) -> Result<Found> {
     let mut state = net.look().ok_or(ENODEV)?;
     state.endpoint.prepare();
-    let found = state.piece(handle, wish, now(), parts);
+    let found = state.piece(handle, wish, parts);
     found.map_err(errno::error)
 }
 
@@ -327,7 +327,6 @@ impl State {
         &mut self,
         handle: u64,
         wish: &Wish,
-        now: u64,
         parts: &mut Parts,
     ) -> Result<Found, u32> {
         let Some((endpoint, socket)) = self.reader(handle) else {
@@ -363,7 +362,11 @@ impl State {
             number,
             length: message.length,
             offset,
-            age: now.saturating_sub(message.began),
+            // Who is not told need not know.
+            age: match info {
+                true => now().saturating_sub(message.began),
+                false => 0,
+            },
             info,
         }))
     }

@@ -2,6 +2,8 @@
 //! What a network namespace keeps: the endpoint and the sockets. All of it is behind the
 //! namespace's lock.
 
+use core::cell::Cell;
+
 use crate::buffer::Given;
 use crate::host::{Found, Surroundings};
 use crate::incoming::Kept;
@@ -98,6 +100,7 @@ impl State {
             found: None,
             unheard: None,
             drawn: None,
+            heard: Cell::new(None),
         };
         (&mut self.endpoint, surroundings)
     }

@@ -264,25 +264,22 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         host: &mut H,
     ) {
         for &cookie in delivered.cookies() {
-            let out = match self.find_out(cookie, from) {
-                Ok(index) => self.outs.get(index),
+            let index = match self.find_out(cookie, from) {
+                Ok(index) => index,
                 Err(other) => {
                     self.stray(other);
                     continue;
                 }
             };
-            let Some(out) = out.filter(|_| host.hears(cookie)) else {
+            let out = self.outs.get(index).filter(|_| host.hears(cookie));
+            let Some(out) = out else {
                 continue;
             };
             if out.sealed {
                 self.stats.count(Counter::SealMissing);
             } else if let Some(length) = out.length {
-                self.on_ack_of(
-                    at,
-                    from,
-                    &final_ack_of(cookie, length, delivered.allowance),
-                    host,
-                );
+                let ack = final_ack_of(cookie, length, delivered.allowance);
+                self.acknowledged(at, index, &ack, host);
             } else {
                 self.stats.count(Counter::SignalContradiction);
             }
@@ -391,7 +388,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 self.stats.count(Counter::OutDelivered);
                 let bytes = u64::from(out.received);
                 self.stats.add(Counter::OutDeliveredBytes, bytes);
-                self.tell_out_delivered(now, index, host);
+                if host.listens() {
+                    self.tell_out_delivered(now, index, host);
+                }
             }
             Err(failure) => {
                 self.stats.count(match failure {
@@ -481,7 +480,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             self.remembered.was_sealed(hash, cookie, &from, keeps);
         }
         self.tell_sender_done(now, index, allowance, host);
-        self.tell_in_delivered(now, index, host);
+        if host.listens() {
+            self.tell_in_delivered(now, index, host);
+        }
         self.forget_sealed_in(index);
         if let Some(user) = self.ins.remove_part(index, |message| message.user) {
             host.in_done(id, user);
@@ -527,20 +528,19 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     }
 
     // An event takes some two hundred bytes. Each is made in a function of its own, to keep it off
-    // the stack of others.
+    // the stack of others. Those of messages that begin and are delivered are called only if
+    // somebody listens.
 
     #[inline(never)]
     pub(super) fn tell_out_opened<H: Host<O, I>>(&self, now: Nanos, index: u32, host: &mut H) {
-        let out = self.outs.get(index).filter(|_| host.listens());
-        if let Some(out) = out {
+        if let Some(out) = self.outs.get(index) {
             host.event(&Event::Opened(self.out_info(now, index, out)));
         }
     }
 
     #[inline(never)]
     fn tell_out_delivered<H: Host<O, I>>(&self, now: Nanos, index: u32, host: &mut H) {
-        let out = self.outs.get(index).filter(|_| host.listens());
-        if let Some(out) = out {
+        if let Some(out) = self.outs.get(index) {
             host.event(&Event::Delivered(self.out_info(now, index, out)));
         }
     }
@@ -555,16 +555,14 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
 
     #[inline(never)]
     pub(super) fn tell_in_opened<H: Host<O, I>>(&self, now: Nanos, index: u32, host: &mut H) {
-        let message = self.ins.get(index).filter(|_| host.listens());
-        if let Some(message) = message {
+        if let Some(message) = self.ins.get(index) {
             host.event(&Event::Opened(self.in_info(now, message)));
         }
     }
 
     #[inline(never)]
     fn tell_in_delivered<H: Host<O, I>>(&self, now: Nanos, index: u32, host: &mut H) {
-        let message = self.ins.get(index).filter(|_| host.listens());
-        if let Some(message) = message {
+        if let Some(message) = self.ins.get(index) {
             host.event(&Event::Delivered(self.in_info(now, message)));
         }
     }

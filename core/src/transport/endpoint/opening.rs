@@ -294,7 +294,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         self.note_progress(index);
         self.stats.count(Counter::InOpened);
-        self.tell_in_opened(now, index, host);
+        if host.listens() {
+            self.tell_in_opened(now, index, host);
+        }
         if self.ins.get(index).is_some_and(|message| message.proven) {
             self.give_ticket(now, index, host);
         }

@@ -119,7 +119,9 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 self.signal(index, &Packet::Sync(sync), host);
             }
         }
-        self.tell_out_opened(now, index, host);
+        if host.listens() {
+            self.tell_out_opened(now, index, host);
+        }
         self.burst(now, index, BURST, host);
         self.drive(now, index, BURST, host);
         // Its peer may have taken room for one that sends to us.
@@ -705,14 +707,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.on_ack_of(at, from, ack, host);
     }
 
-    /// [`Endpoint::on_ack`] of one that may have come with others.
-    pub(super) fn on_ack_of<H: Host<O, I>>(
-        &mut self,
-        at: At,
-        from: &Address,
-        ack: &Ack,
-        host: &mut H,
-    ) {
+    fn on_ack_of<H: Host<O, I>>(&mut self, at: At, from: &Address, ack: &Ack, host: &mut H) {
         // A receiver's window is no less than what it has. Of a message from a host to itself both
         // ends are here.
         if !ack.last && ack.window < ack.received {
@@ -721,16 +716,25 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 None => self.stray(false),
             };
         }
-        let index = match self.find_out(ack.cookie, from) {
-            Ok(index) => index,
+        match self.find_out(ack.cookie, from) {
+            Ok(index) => self.acknowledged(at, index, ack, host),
             Err(other) => {
                 let hash = self.hash_in(ack.cookie, from);
                 if !(ack.last && self.remembered.confirm(hash, ack.cookie, from, at.now)) {
                     self.stray(other);
                 }
-                return;
             }
-        };
+        }
+    }
+
+    /// An ACK of an outgoing message came from its receiver.
+    pub(super) fn acknowledged<H: Host<O, I>>(
+        &mut self,
+        at: At,
+        index: u32,
+        ack: &Ack,
+        host: &mut H,
+    ) {
         let id = self.out_id(index);
         let Some(out) = self.outs.get_mut(index) else {
             return;
