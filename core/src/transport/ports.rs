@@ -12,10 +12,11 @@
 //! Memory is had ahead: [`Rooms`] is what one socket takes, and is enough for it to move as often
 //! as it likes.
 
+use super::host::is_ipv4;
+
 /// No particular address.
 const ANY: [u8; 16] = [0; 16];
 const ANY_IPV4: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0];
-const IPV4: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 
 /// A sorted map, each of whose operations takes O(log n).
 pub trait Sorted<K: Copy, V: Copy> {
@@ -140,7 +141,7 @@ impl Name {
 }
 
 fn kind_of(ip: &[u8; 16]) -> Kind {
-    if ip.starts_with(&IPV4) {
+    if is_ipv4(*ip) {
         Kind::V4
     } else {
         Kind::V6

@@ -125,7 +125,7 @@ impl Seen {
     }
 
     fn serves(&self, ip: &[u8; 16]) -> bool {
-        let is_v4 = ip.starts_with(&IPV4);
+        let is_v4 = ip.starts_with(&ANY_IPV4[..12]);
         if self.local == ANY {
             !self.v6only || !is_v4
         } else if self.local == ANY_IPV4 {
