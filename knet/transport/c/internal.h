@@ -144,12 +144,21 @@ void knt_below_less_one(struct sk_buff *skb, struct sk_buff *part);
 void knt_left_init(struct knt_net *tn);
 void knt_left_stop(struct knt_net *tn);
 struct sk_buff *knt_train_alloc(u32 headroom, u32 len);
+
+/* What packets of a message in a row refer to: a page or block, and which bytes are in it. */
+struct knt_seen {
+	struct page *page;
+	u32 from;
+	u32 len;	/* 0: nothing yet */
+};
+
 bool knt_train_add(struct sk_buff *skb, const struct knt_departure *departure,
-		   struct knt_below *below);
+		   struct knt_below *below, struct knt_seen *seen);
 bool knt_train_apart(struct sk_buff *skb, u32 skip, u32 headroom);
 bool knt_train_passes(const struct sk_buff *skb, const struct dst_entry *dst, bool v4);
 bool knt_is_train(struct sk_buff *skb);
-bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 len, bool copy);
+bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 len, bool copy,
+		    struct knt_seen *seen);
 void knt_sock_timer(struct timer_list *timer);
 bool knt_mem_charge_out(struct sock *sk, u32 bytes);
 void knt_mem_uncharge_out(struct sock *sk, u32 bytes);

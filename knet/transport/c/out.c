@@ -236,9 +236,9 @@ static struct page *knt_out_find(struct knt_out *out, u32 offset, u32 *at, u32 *
 
 /*
  * A new page, or a block if that many bytes are to come and it is the place for one. paid: bytes
- * that are charged and not used.
+ * that are charged and not used. room: how many bytes it has.
  */
-static struct page *knt_out_grow(struct knt_out *out, u32 len, u32 *paid)
+static struct page *knt_out_grow(struct knt_out *out, u32 len, u32 *paid, u32 *room)
 {
 	unsigned long index = out->written >> PAGE_SHIFT;
 	struct page *page = NULL;
@@ -271,7 +271,8 @@ static struct page *knt_out_grow(struct knt_out *out, u32 len, u32 *paid)
 		put_page(page);
 		return NULL;
 	}
-	*paid -= PAGE_SIZE << order;
+	*room = PAGE_SIZE << order;
+	*paid -= *room;
 	return page;
 }
 
@@ -285,10 +286,10 @@ static int knt_out_fill(struct knt_out *out, struct msghdr *msg, u32 len, u32 *p
 
 		page = knt_out_find(out, out->written, &at, &left);
 		if (!page) {
-			page = knt_out_grow(out, len - done, paid);
+			page = knt_out_grow(out, len - done, paid, &left);
 			if (!page)
 				return done ?: -ENOBUFS;
-			page = knt_out_find(out, out->written, &at, &left);
+			left -= at;
 		}
 		left = min(left, len - done);
 		copied = copy_from_iter(page_address(page) + at, left, &msg->msg_iter);
@@ -327,11 +328,27 @@ u32 knt_out_copied(const struct knt_out *out)
 	return out->room;
 }
 
+/* The same of what the last packet of a row was in, mostly. */
+static struct page *knt_out_seek(struct knt_out *out, u32 offset, u32 *at, u32 *left,
+				 struct knt_seen *seen)
+{
+	if (offset - seen->from < seen->len) {
+		*at = offset - seen->from;
+		*left = seen->len - *at;
+		return seen->page;
+	}
+	seen->page = knt_out_find(out, offset, at, left);
+	seen->from = offset - *at;
+	seen->len = seen->page ? *at + *left : 0;
+	return seen->page;
+}
+
 /*
  * Puts a part of what is written into a packet, as a copy or by reference. What is not written is
- * nobody's to see.
+ * nobody's to see. seen: of a row of packets, as long as nothing of the message can be released.
  */
-bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 len, bool copy)
+bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 len, bool copy,
+		    struct knt_seen *seen)
 {
 	u32 written = smp_load_acquire(&out->written);
 
@@ -348,7 +365,7 @@ bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 le
 		struct page *page;
 		u32 at, left;
 
-		page = knt_out_find(out, offset, &at, &left);
+		page = knt_out_seek(out, offset, &at, &left, seen);
 		if (!page)
 			return false;
 		left = min(left, len);

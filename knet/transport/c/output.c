@@ -51,9 +51,9 @@ static bool knt_goes_with(struct sk_buff *skb, const struct knt_departure *depar
 	       !memcmp(&cb->to, &departure->to, sizeof(cb->to));
 }
 
-/* Makes a packet, without the headers of UDP and IP. Any context. */
-bool knt_outbox_add(struct knt_net *tn, struct knt_outbox *box,
-		    const struct knt_departure *departure)
+/* Makes a packet: see knt_outbox_add() and, of the pages, knt_out_attach(). */
+static bool knt_add(struct knt_net *tn, struct knt_outbox *box,
+		    const struct knt_departure *departure, struct knt_seen *seen)
 {
 	struct knt_out *out = departure->out;
 	const struct knt_seal *seal = departure->seal;
@@ -76,7 +76,7 @@ bool knt_outbox_add(struct knt_net *tn, struct knt_outbox *box,
 	if (departure->counts && out && sk)
 		below = knt_out_below(tn, out);
 	if (joins && knt_goes_with(box->last, departure) &&
-	    knt_train_add(box->last, departure, below))
+	    knt_train_add(box->last, departure, below, seen))
 		return true;
 	skb = joins ? knt_train_alloc(KNT_HEADROOM, departure->head_len) :
 		      knt_alloc(departure->head_len + (copy ? departure->len : 0) +
@@ -84,7 +84,7 @@ bool knt_outbox_add(struct knt_net *tn, struct knt_outbox *box,
 	if (!skb)
 		return false;
 	skb_put_data(skb, departure->head, departure->head_len);
-	if (out && !knt_out_attach(out, skb, departure->offset, departure->len, copy)) {
+	if (out && !knt_out_attach(out, skb, departure->offset, departure->len, copy, seen)) {
 		kfree_skb(skb);
 		return false;
 	}
@@ -118,6 +118,15 @@ bool knt_outbox_add(struct knt_net *tn, struct knt_outbox *box,
 	return true;
 }
 
+/* Makes a packet, without the headers of UDP and IP. Any context. */
+bool knt_outbox_add(struct knt_net *tn, struct knt_outbox *box,
+		    const struct knt_departure *departure)
+{
+	struct knt_seen seen = { .len = 0 };
+
+	return knt_add(tn, box, departure, &seen);
+}
+
 /*
  * The same for several in a row, all but the last with each bytes of payload: their headers follow
  * one another at departure->head, and departure->len is that of all payloads. They are not sealed,
@@ -127,6 +136,7 @@ bool knt_outbox_add_run(struct knt_net *tn, struct knt_outbox *box,
 			const struct knt_departure *departure, u32 each)
 {
 	struct knt_departure one = *departure;
+	struct knt_seen seen = { .len = 0 };
 	u32 rest = departure->len;
 
 	if (!each || !one.head_len || !one.out || one.seal || one.counts)
@@ -136,8 +146,8 @@ bool knt_outbox_add_run(struct knt_net *tn, struct knt_outbox *box,
 
 		one.len = min(rest, each);
 		/* The last in the box is the one before it, or what that was put at the end of. */
-		if (first || !knt_cb(box->last)->joins || !knt_train_add(box->last, &one, NULL))
-			if (!knt_outbox_add(tn, box, &one))
+		if (first || !knt_cb(box->last)->joins || !knt_train_add(box->last, &one, NULL, &seen))
+			if (!knt_add(tn, box, &one, &seen))
 				return false;
 		one.head += one.head_len;
 		one.offset += one.len;

@@ -70,7 +70,7 @@ static void knt_train_cut(struct sk_buff *skb, u32 frags, u32 len, u32 truesize)
  * and nothing has changed: it has to leave by itself.
  */
 bool knt_train_add(struct sk_buff *skb, const struct knt_departure *departure,
-		   struct knt_below *below)
+		   struct knt_below *below, struct knt_seen *seen)
 {
 	struct skb_shared_info *shinfo = skb_shinfo(skb);
 	u32 len = skb->len, truesize = skb->truesize, frags = shinfo->nr_frags;
@@ -82,7 +82,8 @@ bool knt_train_add(struct sk_buff *skb, const struct knt_departure *departure,
 	    len != packets * size || frags >= MAX_SKB_FRAGS || !knt_below_has_place(below, skb))
 		return false;
 	knt_train_put_head(skb, packets, departure->head, departure->head_len);
-	if (!knt_out_attach(departure->out, skb, departure->offset, departure->len, false)) {
+	if (!knt_out_attach(departure->out, skb, departure->offset, departure->len, false,
+			    seen)) {
 		knt_train_cut(skb, frags, len, truesize);
 		return false;
 	}
