@@ -502,7 +502,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         let unasked = unasked_len(from, packet);
         if unasked != 0 {
             self.links
-                .spend(at.link, at.now, unasked, self.config.base_rtt);
+                .spend(at.link, at.now, (unasked, 1), self.config.base_rtt);
         } else if let Packet::Data(data) = packet {
             let wire_len = data.len.saturating_add(data_overhead(from));
             self.links

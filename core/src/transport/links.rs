@@ -549,11 +549,22 @@ impl<M: Memory> Links<M> {
         self.pacer(link)?.first(now)
     }
 
-    /// So many bytes came by the link that no token had asked for. `rtt`: how long a token's packet
-    /// takes to come.
+    /// Packets of so many bytes came by the link, and so many of them, that no token had asked for.
+    /// `rtt`: how long a token's packet takes to come.
     #[inline]
-    pub(crate) fn spend(&mut self, link: u32, now: Nanos, wire_len: u32, rtt: Nanos) {
-        let time = self.speed(link).time_of(wire_len);
+    pub(crate) fn spend(
+        &mut self,
+        link: u32,
+        now: Nanos,
+        (wire_len, packets): (u32, u32),
+        rtt: Nanos,
+    ) {
+        if packets == 0 {
+            return;
+        }
+        let each = self.speed(link).time_of(wire_len);
+        // The pacer takes one after the other as it takes all of them.
+        let time = Nanos(each.0.saturating_mul(packets.into()));
         self.with(link, |pacer, _| pacer.spend(now, time, rtt));
     }
 

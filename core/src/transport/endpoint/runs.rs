@@ -213,10 +213,12 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             len: run.each,
             ..run.data
         });
-        // Those that are as long as what a token asks for change nothing.
-        if unasked_len(from, &full) != 0
-            || run.each.saturating_add(data_overhead(from)) < FRAME_WIRE_LEN
-        {
+        let unasked = unasked_len(from, &full);
+        if unasked != 0 {
+            let (base, packets) = (self.config.base_rtt, last.into());
+            self.links.spend(at.link, at.now, (unasked, packets), base);
+        } else if run.each.saturating_add(data_overhead(from)) < FRAME_WIRE_LEN {
+            // Those that are as long as what a token asks for change nothing.
             for _ in 0..last {
                 self.count_bytes(at, from, &full);
             }

@@ -98,6 +98,33 @@ fn on_an_idle_link_it_is_in_nobodys_way() {
     assert!(count.abs_diff(200_000 / TOKEN - late) <= 2, "{count}");
 }
 
+/// A row of packets may be spent at once.
+#[test]
+fn what_comes_together_takes_what_it_takes_one_by_one() {
+    for idle in [0, 500, 40_000, 3_000_000] {
+        for busy in [0, 20_000] {
+            let (mut one_by_one, mut together) = (Test::new(), Test::new());
+            for test in [&mut one_by_one, &mut together] {
+                test.busy(busy);
+                test.idle(idle);
+                test.pacer.save(Nanos(busy / 8));
+            }
+            let now = one_by_one.now;
+            for packets in [1, 7, 8, 60] {
+                for _ in 0..packets {
+                    one_by_one.pacer.spend(now, Nanos(PACKET), RTT);
+                }
+                together.pacer.spend(now, Nanos(packets * PACKET), RTT);
+                let [one, other] = [&one_by_one, &together].map(|test| {
+                    let it = &test.pacer;
+                    (it.saved, it.unused, it.owed, it.looked)
+                });
+                assert_eq!(one, other, "{idle} {busy} {packets}");
+            }
+        }
+    }
+}
+
 /// The link was idle, but that is a while ago: as long as a round trip, nothing of it is left.
 #[test]
 fn unused_time_is_gone_a_round_trip_later() {
