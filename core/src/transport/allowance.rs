@@ -110,8 +110,10 @@ impl<M: Memory> Allowances<M> {
     /// multiple of [`UNIT`].
     pub(crate) fn promise(&mut self, now: Nanos, index: u32, budget: u32, most: u32) -> u32 {
         // Of what it was told long ago it has nothing left, and it is new again.
-        if self.until.key(index).is_some_and(|until| until <= now) {
+        let mut holds = self.until.key(index);
+        if holds.is_some_and(|until| until <= now) {
             self.end(index);
+            holds = None;
         }
         // More than are added in a call, and as many as hosts often have.
         for _ in 0..4 {
@@ -124,7 +126,7 @@ impl<M: Memory> Allowances<M> {
             return 0;
         };
         let until = now + HOLDS + MORE;
-        if self.until.key(index) != Some(until) {
+        if holds != Some(until) {
             self.until.set(index, until);
         }
         let others = self.sum.saturating_sub(both.promised.into());

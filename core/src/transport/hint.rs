@@ -21,7 +21,8 @@ impl Hint {
     }
 
     /// The last index if it `is` the one, or else what `find` finds.
-    #[inline]
+    // A call would take as long as to compare.
+    #[inline(always)]
     pub(crate) fn or_find(
         &self,
         is: impl FnOnce(u32) -> bool,
