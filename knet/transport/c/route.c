@@ -5,6 +5,7 @@
  * still right.
  */
 #include <linux/jhash.h>
+#include <linux/unroll.h>
 #include <net/addrconf.h>
 #include <net/dst.h>
 #include <net/ip.h>
@@ -221,7 +222,7 @@ static bool knt_is_for(const struct knt_cached_route *slot, const struct knt_way
 	u32 i;
 
 	/* For so few, memcmp() takes several times as long. */
-	for (i = 0; i < sizeof(*way) / sizeof(u64); i++)
+	unrolled_full for (i = 0; i < sizeof(*way) / sizeof(u64); i++)
 		differ |= a[i] ^ b[i];
 	return slot->dst && !differ;
 }
