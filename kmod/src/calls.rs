@@ -448,12 +448,7 @@ impl State {
     }
 
     /// Throws a message away. Returns it, if it is complete.
-    fn discard(
-        &mut self,
-        handle: u64,
-        number: u64,
-        outbox: &mut Outbox,
-    ) -> Result<Option<Kept>> {
+    fn discard(&mut self, handle: u64, number: u64, outbox: &mut Outbox) -> Result<Option<Kept>> {
         let socket = self.sockets.get_mut(handle).ok_or(ENODEV)?;
         let gone = match *socket.messages.get(&number).ok_or(ENOENT)? {
             Where::Coming(id) => {

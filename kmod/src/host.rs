@@ -5,7 +5,7 @@ use core::cell::Cell;
 
 use crate::errno::of_failure;
 use crate::events::Events;
-use crate::incoming::{Kept, Incoming};
+use crate::incoming::{Incoming, Kept};
 use crate::keys::Choice;
 use crate::memory::atomic;
 use crate::outgoing::Outgoing;

@@ -2,7 +2,7 @@
 //! `recvmsg`.
 
 use crate::errno;
-use crate::incoming::{Kept, Incoming, Where};
+use crate::incoming::{Incoming, Kept, Where};
 use crate::socket::Socket;
 use crate::sockets::Sockets;
 use crate::state::{Messages, State, Turnstile};
@@ -323,12 +323,7 @@ impl State {
 
     /// What there is to read. `Err`: the errno of a message that failed.
     #[inline(never)]
-    fn piece(
-        &mut self,
-        handle: u64,
-        wish: &Wish,
-        parts: &mut Parts,
-    ) -> Result<Found, u32> {
+    fn piece(&mut self, handle: u64, wish: &Wish, parts: &mut Parts) -> Result<Found, u32> {
         let Some((endpoint, socket)) = self.reader(handle) else {
             return Ok(Found::Nothing);
         };

@@ -2,7 +2,7 @@
 //! What a namespace keeps for a socket.
 
 use crate::buffer::Buffer;
-use crate::incoming::{Kept, Incoming, Slot, Where};
+use crate::incoming::{Incoming, Kept, Slot, Where};
 use crate::keys::Choice;
 use crate::memory::atomic;
 use crate::outgoing::{Open, OVERHEAD};
@@ -452,7 +452,10 @@ impl Socket {
             self.spare.message = Some(room);
             return None;
         };
-        drop(self.messages.insert(room.into_node(number, Where::Coming(id))));
+        drop(
+            self.messages
+                .insert(room.into_node(number, Where::Coming(id))),
+        );
         self.next_incoming = number.wrapping_add(1);
         self.counted.incoming = self.counted.incoming.saturating_add(1);
         Some((number, place, window))

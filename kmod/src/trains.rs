@@ -2,7 +2,9 @@
 //! Packets that came together: data of one message, as a rule, which the endpoint takes with one
 //! taking of the lock and one reading of the clock.
 
-use crate::state::{address, clocks, destination, found_by, is_named, packet, speed, Turnstile, Way};
+use crate::state::{
+    address, clocks, destination, found_by, is_named, packet, speed, Turnstile, Way,
+};
 use knet_transport::{Arrival, Device, Net, Train, Verdict, Whole};
 use turnstile_core::transport::stats::Counter;
 use turnstile_core::transport::wire::{self, Packet, Row};
