@@ -134,12 +134,7 @@ impl Lengths {
     /// The priorities by which each carries its part of the load, the more messages are known.
     /// Before enough have come: those for all lengths alike.
     pub(crate) fn priorities(&self) -> PriorityFunction {
-        // Of an empty bucket nothing follows that does not follow of the next one that is not.
-        let counts = || {
-            (0..BUCKETS)
-                .zip(&self.counts)
-                .filter(|(_, count)| **count != 0)
-        };
+        let counts = || (0..BUCKETS).zip(&self.counts);
         let load =
             |(bucket, count): (usize, &u32)| packets_of(bucket).saturating_mul((*count).into());
         let all: u64 = counts().map(load).fold(0, u64::saturating_add);
