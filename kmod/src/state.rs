@@ -261,7 +261,7 @@ fn deliver(
         found = destined.map(found_by);
     }
     let mut way = Way::of(&origin, found);
-    way.unheard = unheard;
+    way.unheard = unheard.as_ref();
     accept(
         &mut state,
         &from,
@@ -353,7 +353,7 @@ pub(crate) fn refused(state: &mut Locked<'_, Turnstile>, why: Refused) {
 }
 
 /// How a packet came.
-pub(crate) struct Way {
+pub(crate) struct Way<'a> {
     link: u32,
     device: u32,
     slave: u32,
@@ -361,10 +361,10 @@ pub(crate) struct Way {
     /// The socket that may have it.
     found: Option<Found>,
     /// Of the messages that it says are complete, those whose sockets may not have it.
-    unheard: Option<Delivered>,
+    unheard: Option<&'a Delivered>,
 }
 
-impl Way {
+impl Way<'_> {
     pub(crate) fn of(origin: &Origin, found: Option<Found>) -> Self {
         Self {
             link: origin.link,
@@ -381,7 +381,7 @@ impl Way {
 fn accept(
     state: &mut Locked<'_, Turnstile>,
     from: &Address,
-    way: &Way,
+    way: &Way<'_>,
     (packet, opening): (&Packet, Option<&Sealed>),
     skb: Skb,
 ) {
@@ -497,14 +497,14 @@ impl State {
         &mut self,
         outbox: &mut Outbox,
         (now, clock): (u64, u32),
-        (from, way, device): (&Address, &Way, Device),
+        (from, way, device): (&Address, &Way<'_>, Device),
         (packet, opening): (&Packet, Option<&Sealed>),
         skb: Skb,
     ) {
         let (endpoint, mut surroundings) = self.split(outbox, now);
         (surroundings.device, surroundings.slave) = (way.device, way.slave);
         surroundings.found = way.found;
-        surroundings.unheard = way.unheard.as_ref();
+        surroundings.unheard = way.unheard;
         if let Device::Speed(rate) = device {
             endpoint.set_link(Nanos(now), way.link, rate);
         }
