@@ -37,6 +37,7 @@ pub mod budget;
 pub mod config;
 mod early;
 pub mod endpoint;
+mod fan;
 pub mod feedback;
 mod gaps;
 mod heap;

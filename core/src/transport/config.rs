@@ -82,8 +82,9 @@ options! {
     /// networks where several links are busy. midpoint: ExpressPass's first algorithm, halfway to
     /// the greatest rate, or down to what came; simpler, and less even. ranked: as weighted, but a
     /// message all of whose tokens are lost has been outranked by others: it goes on asking now and
-    /// then, and has the rate that it had at once when a token is answered. auto: ranked with
-    /// policy top, otherwise weighted.
+    /// then, and has the rate that it had at once when a token is answered; and a sender whose link
+    /// is full tells the receivers of its long messages how many tokens each may have under way.
+    /// auto: ranked with policy top, otherwise weighted.
     feedback: u32 = uapi::FEEDBACK_AUTO, FEEDBACK "feedback"
         Opt::choice(&["midpoint", "weighted", "ranked", "auto"])
             .from("midpoint: ExpressPass, algorithm 1");
@@ -93,10 +94,11 @@ options! {
     /// tokens where many messages begin at once, and takes longer to fill a link.
     initial_rate: u32 = 1_000_000_000, INITIAL_RATE "initial-rate" shares(10_000, WHOLE);
 
-    /// A message's rate is never lower than this, of the rate of all tokens. It must not be above
-    /// initial-rate. Lower it where many times more messages than its inverse share a link, and
-    /// each of them has a receiver of its own: they waste tokens. With less, a message takes longer
-    /// to find out that the link is free again.
+    /// A message's rate is never lower than this, of the rate of all tokens, unless its sender says
+    /// that it shares its link with many (feedback ranked). It must not be above initial-rate.
+    /// Lower it where many times more messages than its inverse share a link, and each of them has
+    /// a sender and a receiver of its own: they waste tokens. With less, a message takes longer to
+    /// find out that the link is free again.
     min_rate: u32 = 15_000_000, MIN_RATE "min-rate" shares(10_000, WHOLE);
 
     /// The loss of tokens that the feedback aims at. More fills links better whose users come and

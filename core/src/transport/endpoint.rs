@@ -720,9 +720,9 @@ fn transmit_sealed<O, I, H: Host<O, I>>(
 
 /// Bytes of a message's token on the wire.
 #[inline]
-fn token_wire_len<I>(message: &In<I>) -> u32 {
-    let sealed = if message.sealed { SEAL_LEN as u32 } else { 0 };
-    if message.from.is_ipv4() {
+fn token_wire_len(other: &Address, sealed: bool) -> u32 {
+    let sealed = if sealed { SEAL_LEN as u32 } else { 0 };
+    if other.is_ipv4() {
         TOKEN_WIRE_LEN.saturating_add(sealed)
     } else {
         (TOKEN_WIRE_LEN + IPV6_MORE).saturating_add(sealed)

@@ -36,6 +36,14 @@ pub const ENOUGH: u32 = 16;
 const OUTRANKED: u64 = 4;
 /// The rate at which such a message asks whether the link is free: a twentieth of all tokens.
 const PROBING: u32 = 50_000_000;
+/// Who shares its sender's link with many aims at such a part of the target loss.
+const SHARED_PART: u32 = 4;
+/// It waits for so many round trips between two tokens at most, or as long as `min-rate` says.
+const SHARED_TRIPS: u32 = 16;
+/// It aims at more the less it has, by a part of one token in so many round trips: so that all
+/// become even, also where ports drop whatever comes last, and many find out soon that there is
+/// more for them. With less 128 left 2 % of the link unused.
+const SHARED_EVENLY: u32 = 4;
 
 /// The fate of a message's tokens in one period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +65,8 @@ pub struct Credit {
     rising: bool,
     /// What the rate was before all tokens were lost; 0: not all are.
     outranked: u32,
+    /// What it was before its sender said that it shares its link with many; 0: it does not.
+    unshared: u32,
 }
 
 impl Credit {
@@ -68,6 +78,7 @@ impl Credit {
             weight: config.weight_initial,
             rising: false,
             outranked: 0,
+            unshared: 0,
         }
     }
 
@@ -79,8 +90,10 @@ impl Credit {
 
     /// Clamps rate and weight to the ranges of a changed configuration.
     pub fn configure(&mut self, config: &Resolved) {
-        self.rate = limit(self.rate.into(), config);
-        self.before = limit(self.before.into(), config);
+        if self.unshared == 0 {
+            self.rate = limit(self.rate.into(), config);
+            self.before = limit(self.before.into(), config);
+        }
         self.weight = self
             .weight
             .clamp(config.weight_min.min(config.weight_max), config.weight_max);
@@ -135,6 +148,44 @@ impl Credit {
         let rate = toward(self.rate, goal, certainty);
         self.before = self.rate;
         self.rate = limit(rate.into(), config);
+    }
+
+    /// The same for a message whose sender shares its link with so many that it may have one token
+    /// under way. `one`: the rate of one in the shortest round trip, parts per billion.
+    ///
+    /// It is a closed circle: the longer tokens wait at the port the fewer come. So the rate has no
+    /// steps but by what was lost and what came, and a loss that is a fraction of what the formulas
+    /// above need: these go towards all of the link after each token that is answered.
+    pub fn update_shared(&mut self, config: &Resolved, period: &Period, one: u32) {
+        let answered = u64::from(period.answered);
+        let Some(tokens) = NonZeroU64::new(answered.wrapping_add(period.lost.into())) else {
+            return;
+        };
+        let one = one.clamp(1, WHOLE);
+        if self.unshared == 0 {
+            self.unshared = self.rate.max(self.outranked);
+            self.outranked = 0;
+            (self.rate, self.before) = (self.rate.min(one), self.before.min(one));
+        }
+        let came = u64::from(self.before).wrapping_mul(answered) / tokens;
+        let part = u64::from(one / SHARED_EVENLY);
+        let target = u64::from(config.target_loss / SHARED_PART);
+        // All of these are at most 10^9.
+        let more = came.wrapping_add(part).wrapping_mul(target) / u64::from(WHOLE);
+        let certainty = tokens.get().min(ENOUGH.into());
+        let rate = toward(self.rate, came.wrapping_add(more), certainty);
+        self.before = self.rate;
+        let least = config.min_rate.min(one / SHARED_TRIPS).max(1);
+        self.rate = rate.min(one).max(least);
+    }
+
+    /// Its sender shares its link with many no more: it has the rate that it had before.
+    pub fn is_unshared(&mut self) {
+        let before = core::mem::take(&mut self.unshared);
+        if before != 0 {
+            (self.rate, self.before) = (before, before);
+            self.rising = false;
+        }
     }
 
     /// Whether the message is outranked, or was until now; then that decides about its rate.

@@ -71,6 +71,12 @@ const ASKED_APART_TOKENS: u64 = 64;
 const EAGER_ROUNDS: u32 = 4;
 /// This backoff ends at so many times `rto`.
 const LONGEST_HALF_OPEN: u32 = 64;
+/// So many packets, and no more than one in [`TWO`] that says something else, tell that a sender
+/// shares its link with many. Of one whose application writes piece by piece that may be a
+/// mistake, which has no effect as long as no token is lost.
+const ONES: u8 = 16;
+const MOST_ONES: u8 = 32;
+const TWO: u8 = 4;
 /// An ACK is sent once so many full packets have come.
 pub(crate) const ACK_PACKETS: u32 = 16;
 
@@ -105,6 +111,10 @@ pub(crate) struct In<I> {
     /// at most a packet less. The last ACK that said so was sent behind the bytes below `worded`.
     pub(crate) written: u32,
     worded: u32,
+    /// How often its sender has said lately that one packet is written, and that it so shares its
+    /// link with many.
+    ones: u8,
+    shares: bool,
     /// Bytes.
     pub(crate) received: u32,
     pub(crate) gaps: Gaps,
@@ -279,6 +289,8 @@ impl<I> In<I> {
             ranges: Ranges::new(),
             written: u32::MAX,
             worded: 0,
+            ones: 0,
+            shares: false,
             received: 0,
             gaps: Gaps::default(),
             ledger: Ledger::new(first_token),
@@ -561,6 +573,13 @@ impl<I> In<I> {
     /// ([`Data::more`](super::wire::Data::more)).
     #[inline]
     pub(crate) fn said(&mut self, end: u32, more: u8) {
+        self.ones = match more {
+            2 => self.ones.saturating_add(1).min(MOST_ONES),
+            // As well as one, if its part is between the two.
+            3 => self.ones.saturating_sub(TWO),
+            _ => 0,
+        };
+        self.shares = self.ones >= ONES || self.shares && self.ones != 0;
         let Some(packets) = more.checked_sub(1) else {
             self.written = u32::MAX;
             return;
@@ -572,6 +591,39 @@ impl<I> In<I> {
             // An older word, of which at least so much is true.
             self.written = written;
         }
+    }
+
+    /// Whether its sender shares its link with so many that it is to have one token under way at
+    /// most (`fan.rs`).
+    #[inline]
+    pub(crate) fn shares_link(&self) -> bool {
+        self.shares
+    }
+
+    /// The rate of one token in the shortest round trip, of so many wire bytes, in billionths.
+    pub(crate) fn one_in_trip(&self, base: Nanos, speed: &Speed, wire_len: u32) -> u32 {
+        let token = speed.time_of_token(wire_len) / NANO;
+        let trip = self.shortest_trip(base).0;
+        // Round trips are at most a second.
+        let part = token.min(trip).saturating_mul(1_000_000_000);
+        let part = NonZeroU64::new(trip).map_or(u64::MAX, |trip| part / trip);
+        u32::try_from(part).unwrap_or(u32::MAX)
+    }
+
+    /// The shortest round trip lately, or the usual one.
+    pub(crate) fn shortest_trip(&self, base: Nanos) -> Nanos {
+        match self.trip {
+            Nanos::MAX => base,
+            trip => trip,
+        }
+    }
+
+    /// Data came of one that shares its sender's link: when the next token is due. By what its
+    /// interval is longer than the shortest round trip it waits now, behind the data: so tokens
+    /// come to the port as evenly as data leaves it, and later while others wait there.
+    pub(crate) fn waits(&mut self, now: Nanos, base: Nanos, one: u64) {
+        self.next_token = now + (Nanos(one / NANO) - self.shortest_trip(base));
+        self.due = Due::new(self.next_token);
     }
 
     /// Whether nothing that the sender has written is missing.

@@ -13,6 +13,7 @@ use core::cmp::Ordering;
 
 use super::below::Below;
 use super::config::{Resolved, Speed};
+use super::fan::{Came, Fan};
 use super::heap::Places;
 use super::host::{LinkInfo, Memory};
 use super::jitter::{Due, Rng, NANO};
@@ -45,6 +46,8 @@ struct Link<M: Memory> {
     /// that is known to have left the host's own queues.
     next: u32,
     left: u32,
+    /// The tokens that come by it for what goes out.
+    fan: Fan,
 }
 
 impl<M: Memory> Link<M> {
@@ -59,6 +62,7 @@ impl<M: Memory> Link<M> {
         length: 0,
         next: 0,
         left: u32::MAX,
+        fan: Fan::NEW,
     };
 }
 
@@ -239,6 +243,25 @@ impl<M: Memory> Links<M> {
             *it = 0;
         }
         self.unlist(link);
+    }
+
+    /// A token came by the link, for a message that goes out. `drew_in`: the round in which that
+    /// had its last one. Returns what DATA of a long one is to say of what is written behind it
+    /// ([`Fan::more`]).
+    pub(crate) fn drew(
+        &mut self,
+        link: u32,
+        now: Nanos,
+        config: &Resolved,
+        came: &Came,
+        drew_in: &mut u32,
+        rng: &mut Rng,
+    ) -> u8 {
+        let Some(it) = self.all.get_mut(link as usize) else {
+            return 0;
+        };
+        it.fan.came(now, config, &it.speed, came, drew_in);
+        it.fan.more(rng, came.priority)
     }
 
     /// The speed of a link.

@@ -149,6 +149,10 @@ pub(crate) struct Out<O> {
     complained: Option<Nanos>,
     rtt: Option<Nanos>,
     pub(crate) token_priority: u8,
+    /// The round of its link's in which its last token came, and what DATA that answers it says of
+    /// what is written behind it, if it is more than can be said; 0: that (`fan.rs`).
+    pub(crate) drew_in: u32,
+    pub(crate) says: u8,
     pub(crate) tokens: u64,
     pub(crate) tokens_invalid: u64,
     pub(crate) packets: u64,
@@ -274,6 +278,8 @@ impl<O> Out<O> {
             complained: None,
             rtt: None,
             token_priority: what.priority.unwrap_or(0),
+            drew_in: u32::MAX,
+            says: 0,
             tokens: 0,
             tokens_invalid: 0,
             packets: 0,
@@ -633,7 +639,17 @@ impl<O> Out<O> {
         self.starved = self.sent == self.available && self.length != Some(self.available);
         let untold = u32::from(self.fin().is_some());
         let packets = self.written_behind(end).saturating_add(untold);
-        u8::try_from(packets.saturating_add(1)).unwrap_or(0)
+        u8::try_from(packets.saturating_add(1)).unwrap_or(self.says)
+    }
+
+    /// How many of its tokens before this one have not come.
+    pub(crate) fn skipped(&self, sequence: u16) -> u32 {
+        self.seen.skipped(sequence)
+    }
+
+    /// Whether so much is left of it that DATA does not say how much.
+    pub(crate) fn is_long(&self) -> bool {
+        self.written_behind(self.sent) >= u32::from(u8::MAX)
     }
 
     /// Whether more is written than the receiver knows of, and it is to be told now: it has been

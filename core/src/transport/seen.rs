@@ -130,6 +130,15 @@ impl Seen {
         self.taken.is_some() && ahead != 0 && ahead.saturating_add(count.into()) < AHEAD
     }
 
+    /// How many numbers are between the highest that was taken and this one, if it is new.
+    pub(crate) fn skipped(&self, sequence: u16) -> u32 {
+        let ahead = u32::from(sequence.wrapping_sub(self.highest));
+        match self.taken {
+            Some(_) if ahead < AHEAD => ahead.saturating_sub(1),
+            _ => 0,
+        }
+    }
+
     fn is_set(&self, sequence: u16) -> bool {
         let word = self.bits.get(usize::from(sequence % WINDOW / 64));
         word.is_some_and(|word| word & (1 << (sequence % 64)) != 0)

@@ -12,6 +12,7 @@ mod cipher;
 mod crossing;
 mod crowds;
 mod failing;
+mod fanout;
 mod forged;
 mod fuzz;
 mod gaps;

@@ -4,7 +4,7 @@
 use super::timing::in_order;
 use super::trust::may_have_token;
 use super::*;
-use crate::transport::config::{Policy, Speed};
+use crate::transport::config::{Feedback, Policy, Resolved, Speed};
 use crate::transport::incoming::longest_look;
 use crate::transport::jitter::{Due, NANO};
 use crate::transport::policy::{standing, Facts, Key, Standing};
@@ -38,6 +38,11 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if !(free && message.wants(now, self.config.base_rtt, speed, crowded)) {
             self.links.drop(link, index);
         } else if !self.links.holds(link, index) {
+            if message.came == now && shares_link(&self.config, message) {
+                let wire_len = token_wire_len(&message.from, message.sealed);
+                let one = message.credit.interval(speed, wire_len);
+                message.waits(now, self.config.base_rtt, one);
+            }
             if message.next_token < now {
                 // Time in which it wanted no token is not made up for.
                 message.due = Due::new(now);
@@ -126,7 +131,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             return;
         };
         let link = message.link;
-        let wire_len = token_wire_len(message);
+        let wire_len = token_wire_len(&message.from, message.sealed);
         let one = message.credit.interval(self.links.speed(link), wire_len);
         let quiet = Nanos(base.0.saturating_mul(QUIET_TRIPS));
         message.is_calm_until(at.now, rto);
@@ -203,10 +208,21 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         self.peers.set_calm(message.peer, message.is_calm());
         message.tokens_lost = message.tokens_lost.saturating_add(lost);
         let period = crate::transport::feedback::Period { answered, lost };
+        let speed = self.links.speed(message.link);
+        let shares = shares_link(config, message);
+        if !shares {
+            message.credit.is_unshared();
+        }
         // It may have been changed since.
         message.credit.configure(config);
-        message.credit.update(config, &period);
-        let speed = self.links.speed(message.link);
+        match shares {
+            true => {
+                let wire_len = token_wire_len(&message.from, message.sealed);
+                let one = message.one_in_trip(config.base_rtt, speed, wire_len);
+                message.credit.update_shared(config, &period, one);
+            }
+            false => message.credit.update(config, &period),
+        }
         hasten(now, message, speed);
         let (link, at) = (message.link, message.next_token);
         self.links.hasten(link, index, at);
@@ -240,9 +256,15 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     }
 }
 
+/// Whether it goes by its sender's word that others have tokens there. The papers' feedback does
+/// not.
+fn shares_link<I>(config: &Resolved, message: &In<I>) -> bool {
+    message.shares_link() && config.feedback == Feedback::Ranked
+}
+
 /// The message's rate may be a higher one since: its next token is due within its interval of now.
 fn hasten<I>(now: Nanos, message: &mut In<I>, speed: &Speed) {
-    let wire_len = token_wire_len(message);
+    let wire_len = token_wire_len(&message.from, message.sealed);
     let interval = message.interval(message.credit.interval(speed, wire_len));
     message.due.hasten(now, interval);
     let latest = message.due.at() + Nanos(interval / NANO);

@@ -6,8 +6,9 @@ use core::num::NonZeroU32;
 use super::*;
 use crate::header::{FLAG_REN, FLAG_SHORT, FLAG_UNASKED, FLAG_UNSCHEDULED};
 use crate::transport::allowance::{Allowance, UNIT};
-use crate::transport::config::{Policy, Unscheduled};
+use crate::transport::config::{Feedback, Policy, Unscheduled};
 use crate::transport::endpoint::sealing::seal_by_sender;
+use crate::transport::fan::Came;
 use crate::transport::host::{Failure, Outgoing, SendError};
 use crate::transport::outgoing::{Nothing, Piece};
 use crate::transport::rate;
@@ -557,6 +558,24 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         }
         if token.worth > 1 {
             self.stats.count(Counter::TrainReceived);
+        }
+        // The papers' feedback is to find out by itself.
+        if token.grant.is_none() && self.config.feedback == Feedback::Ranked {
+            let came = Came {
+                tokens: token.worth.into(),
+                lost: out.skipped(token.sequence),
+                wire_len: token_wire_len(from, out.sealed),
+                priority: token.priority,
+                long: out.is_long(),
+                rtt: out.rtt(self.config.base_rtt),
+            };
+            let (config, rng) = (&self.config, &mut self.rng);
+            let drew_in = &mut out.drew_in;
+            out.says = self
+                .links
+                .drew(at.link, at.now, config, &came, drew_in, rng);
+        } else {
+            out.says = 0;
         }
         let drawn = match token.worth {
             1 => 0,

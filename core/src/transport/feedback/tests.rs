@@ -236,3 +236,38 @@ fn who_is_outranked_at_first_has_the_initial_rate_then() {
     };
     assert_eq!(after(&least, &[(0, 30)]).rate(), 200_000_000);
 }
+
+/// One token in a round trip is 4 % of the link; no more than that is had.
+#[test]
+fn who_shares_its_senders_link_keeps_to_what_comes() {
+    const ONE: u32 = 40_000_000;
+    let config = Config::DEFAULT.validate(None).unwrap();
+    let mut credit = Credit::new(&config);
+    let period = |credit: &mut Credit, answered, lost| {
+        credit.update_shared(&config, &Period { answered, lost }, ONE);
+    };
+    period(&mut credit, 1, 0);
+    assert_eq!(credit.rate(), ONE);
+    // A token that is lost takes a sixteenth.
+    period(&mut credit, 0, 1);
+    assert!(credit.rate().abs_diff(ONE / 16 * 15) < ONE / 1000);
+    // A loss of a fortieth is aimed at, and a bit more: with one token of 33 it stays about there.
+    for _ in 0..100 {
+        for n in 0..33 {
+            period(&mut credit, u32::from(n != 0), u32::from(n == 0));
+        }
+        assert!(credit.rate() > ONE / 10 * 9, "{}", credit.rate());
+    }
+    // At least one in 16 round trips.
+    for _ in 0..1000 {
+        period(&mut credit, 0, 1);
+    }
+    assert_eq!(credit.rate(), ONE / 16);
+    // And as before once it has the link for itself.
+    credit.configure(&config);
+    assert_eq!(credit.rate(), ONE / 16);
+    credit.is_unshared();
+    assert_eq!(credit.rate(), config.initial_rate);
+    credit.is_unshared();
+    assert_eq!(credit.rate(), config.initial_rate);
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0
+//! How many tokens may be under way to this host of those who ask for more than its link carries.
+//!
+//! Each receiver paces its tokens by itself, and knows the fate of its own only. Of many that ask
+//! one sender each has a token or less in a round trip, which says too little: what they ask for
+//! beside what the link carries is dropped by ports, of each packet's tokens four where 32 ask. The
+//! sender sees them all: those that come, and by their numbers those that were lost. And receivers
+//! hear from it with each packet, which says how much is written behind it
+//! ([`Data::more`](super::wire::Data::more)): no more tokens than for that are under way.
+//!
+//! So a sender whose link is full, and whose receivers lose tokens, says of a long message that
+//! less is written than is: its part of a *window* of all tokens that may be under way. A receiver
+//! sends the next token when a packet comes, which none is too much for. Once in a round the window
+//! becomes what came of it, and a little more, by which the port's queue stays filled. Where that
+//! is less than one token for each, receivers wait between them
+//! ([`Credit::update_shared`](super::feedback::Credit::update_shared)).
+//!
+//! While the link is not full nothing is held back for long: something else is what slows down its
+//! messages then, or the window is too small, and grows. So is it on paths that are much longer
+//! than `base-rtt`, on which a round would be too long.
+//!
+//! Who goes first is for receivers to say, by their tokens' priorities, and for ports to act on.
+//! So each priority has the window for itself. What is lost because others go first says nothing of
+//! the window.
+
+use core::num::{NonZeroU32, NonZeroU64};
+
+use super::config::{Resolved, Speed};
+use super::jitter::{Rng, NANO};
+use crate::units::Nanos;
+
+const WHOLE: u64 = 1_000_000_000;
+/// A round takes so many round trips, and so many tokens of the link at least.
+const TRIPS: u64 = 4;
+const TOKENS: u64 = 128;
+/// Paths are no longer than so many times `base-rtt`.
+const LONGEST: u64 = 4;
+/// The link is full if so many eighths of what it carries came, and to the brim with so many 32nds.
+const FULL: u64 = 7;
+const BRIM: u64 = 31;
+/// The loss of tokens that the window aims at is such a part of `target-loss`. With an eighth of it
+/// two messages left 0.2 % of the link unused, as the port's queue was empty now and then.
+const TARGET_PART: u32 = 4;
+/// In a round in which nothing was lost the window grows by such a part of that: a message that is
+/// alone would make it as large as it can be, and too large for the next ones.
+const SPARED_PART: u64 = 4;
+/// The least that is left of it after a round, in quarters: messages that end, and others that take
+/// their place, lose tokens for once.
+const KEPT: u64 = 3;
+/// Rounds that a message may have had no token in, and what it lost since still counts.
+const NEWS: u32 = 4;
+/// If so many tokens were lost, and fewer came, a round ends early.
+const FLOOD: u32 = 64;
+/// Windows are in such parts of a packet.
+const PARTS: u32 = 256;
+/// One in so many packets has a part at random.
+const SHUFFLED: u32 = 16;
+/// More than receivers have under way.
+const MOST: u64 = (PARTS as u64) << 20;
+/// Priorities of tokens.
+const CLASSES: usize = 8;
+
+/// The tokens of one priority.
+#[derive(Clone, Copy, Debug)]
+struct Class {
+    /// Those that came in this round, and those that were lost.
+    came: u32,
+    lost: u32,
+    /// The long messages that had any.
+    messages: u32,
+    /// How many each of them may have under way, in parts of one, after what the last round showed.
+    share: u32,
+    /// What was left of the last one's, less than one.
+    left: u32,
+}
+
+impl Class {
+    const NEW: Self = Self {
+        came: 0,
+        lost: 0,
+        messages: 0,
+        share: 0,
+        left: 0,
+    };
+}
+
+/// A token that came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Came {
+    /// For how many it stands, and how many of its message's were lost before it.
+    pub(crate) tokens: u32,
+    pub(crate) lost: u32,
+    pub(crate) wire_len: u32,
+    pub(crate) priority: u8,
+    /// Of its message: that so much is left that DATA does not tell how much; and the round-trip
+    /// time, as far as it is known.
+    pub(crate) long: bool,
+    pub(crate) rtt: Nanos,
+}
+
+/// See the module's documentation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fan {
+    /// The round's number, when it began, and how long it lasts.
+    round: u32,
+    since: Nanos,
+    lasts: Nanos,
+    /// How long its tokens take at the link's token rate, in 1/[`NANO`] ns.
+    time: u64,
+    came: u32,
+    lost: u32,
+    /// The shortest round trip of its messages.
+    trip: Nanos,
+    classes: [Class; CLASSES],
+    /// In parts of a token; 0: none was needed yet.
+    window: u64,
+    /// It is in force, and has been since before this round.
+    holds: bool,
+    settled: bool,
+}
+
+impl Fan {
+    pub(crate) const NEW: Self = Self {
+        round: 0,
+        since: Nanos::ZERO,
+        lasts: Nanos::ZERO,
+        time: 0,
+        came: 0,
+        lost: 0,
+        trip: Nanos::MAX,
+        classes: [Class::NEW; CLASSES],
+        window: 0,
+        holds: false,
+        settled: false,
+    };
+
+    /// A token came. `drew_in`: the round in which its message had its last one.
+    pub(crate) fn came(
+        &mut self,
+        now: Nanos,
+        config: &Resolved,
+        speed: &Speed,
+        it: &Came,
+        drew_in: &mut u32,
+    ) {
+        let flood = !self.holds && self.lost >= FLOOD && self.lost > self.came;
+        let lasts = if flood { self.trip } else { self.lasts };
+        if now - self.since >= lasts {
+            self.ends(now, config, speed);
+        }
+        self.came = self.came.saturating_add(it.tokens);
+        let time = speed.time_of_token(it.wire_len);
+        let time = time.saturating_mul(it.tokens.into());
+        self.time = self.time.saturating_add(time);
+        self.trip = self.trip.min(it.rtt);
+        let Some(class) = self.classes.get_mut(usize::from(it.priority)) else {
+            return;
+        };
+        class.came = class.came.saturating_add(it.tokens);
+        let before = core::mem::replace(drew_in, self.round);
+        // What may have been lost long ago is no news.
+        if self.round.wrapping_sub(before) <= NEWS {
+            class.lost = class.lost.saturating_add(it.lost);
+            self.lost = self.lost.saturating_add(it.lost);
+        }
+        if before != self.round && it.long {
+            class.messages = class.messages.saturating_add(1);
+        }
+    }
+
+    /// A round is over.
+    // Not inlined: rare.
+    #[inline(never)]
+    fn ends(&mut self, now: Nanos, config: &Resolved, speed: &Speed) {
+        let took = (now - self.since).0.saturating_mul(NANO);
+        let full = self.time >= (took / 8).saturating_mul(FULL);
+        let brim = self.time >= (took / 32).saturating_mul(BRIM);
+        let trip = match self.trip {
+            Nanos::MAX => config.base_rtt,
+            trip => trip,
+        };
+        let near = trip.0 <= config.base_rtt.0.saturating_mul(LONGEST);
+        let lost = self.loss();
+        let target = u64::from(config.target_loss / TARGET_PART);
+        // Each may have one under way. If that is too much, receivers see to it.
+        let least = self.classes.iter().fold(0_u64, |sum, class| {
+            sum.saturating_add(u64::from(class.messages).saturating_mul(PARTS.into()))
+        });
+        let tokens = Nanos(speed.token_time.saturating_mul(TOKENS) / NANO);
+        self.lasts = Nanos(trip.0.saturating_mul(TRIPS)).max(tokens);
+        let most = carried_in(self.lasts, speed).max(least).min(MOST);
+        if !self.holds {
+            self.holds = full && near && lost > target;
+            if self.holds && self.window == 0 {
+                // And as much for the queues.
+                self.window = carried_in(trip + trip, speed).max(least);
+            }
+        } else if !self.settled {
+            // What was lost in this round was sent before.
+            self.settled = true;
+        } else if !full {
+            self.holds = near && self.window < most;
+            self.window = self.window.saturating_mul(2);
+        } else if self.window > least || !brim {
+            let more = match lost == 0 && brim {
+                true => target / SPARED_PART,
+                false => target,
+            };
+            let factor = WHOLE.saturating_add(more).saturating_sub(lost);
+            let factor = factor.max(WHOLE / 4 * KEPT);
+            self.window = (self.window.saturating_mul(factor) / WHOLE).max(least);
+        }
+        self.settled &= self.holds;
+        self.window = self.window.min(most);
+        for class in &mut self.classes {
+            let messages = NonZeroU32::new(class.messages).unwrap_or(NonZeroU32::MIN);
+            let share = u32::try_from(self.window / NonZeroU64::from(messages));
+            *class = Class {
+                share: share.unwrap_or(u32::MAX).max(PARTS),
+                left: class.left,
+                ..Class::NEW
+            };
+        }
+        (self.round, self.since) = (self.round.wrapping_add(1), now);
+        (self.time, self.came, self.lost, self.trip) = (0, 0, 0, Nanos::MAX);
+    }
+
+    /// The part of the tokens that was lost, in billionths: of those that went first, of which half
+    /// of all were that came. Of others it says that they were outranked.
+    fn loss(&self) -> u64 {
+        let (mut came, mut lost) = (0_u32, 0_u32);
+        for class in &self.classes {
+            if came < self.came.saturating_sub(came) {
+                came = came.saturating_add(class.came);
+                lost = lost.saturating_add(class.lost);
+            }
+        }
+        let all = u64::from(came).saturating_add(lost.into());
+        let lost = u64::from(lost).saturating_mul(WHOLE);
+        NonZeroU64::new(all).map_or(0, |all| lost / all)
+    }
+
+    /// What DATA of a long message says is written behind it ([`Data::more`]); 0: as much as is.
+    ///
+    /// [`Data::more`]: super::wire::Data::more
+    pub(crate) fn more(&mut self, rng: &mut Rng, priority: u8) -> u8 {
+        let class = self.classes.get_mut(usize::from(priority));
+        let Some(class) = class.filter(|_| self.holds) else {
+            return 0;
+        };
+        // What is left of a packet is for the next message, so that all windows together are as
+        // long as they should be. But whose turn that is must not be the same for ever.
+        if rng.below(SHUFFLED) == 0 {
+            class.left = rng.below(PARTS);
+        }
+        let parts = class.share.saturating_add(class.left);
+        class.left = parts % PARTS;
+        u8::try_from((parts / PARTS).saturating_add(1)).unwrap_or(0)
+    }
+}
+
+/// Tokens that a link carries in a time, in parts of one.
+fn carried_in(time: Nanos, speed: &Speed) -> u64 {
+    let time = time.0.saturating_mul(NANO).saturating_mul(PARTS.into());
+    NonZeroU64::new(speed.token_time).map_or(0, |one| time / one)
+}
+
+#[cfg(test)]
+mod tests;
