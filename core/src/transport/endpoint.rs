@@ -418,8 +418,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         found.unwrap_or(Owner::Nobody)
     }
 
-    /// A message that goes out to this peer. For who has to ask its owner, as above, of packets that
-    /// are [for several](Packet::delivered); [`Host::hears`] says what he answered.
+    /// A message that goes out to this peer. For who has to ask its owner, as above, of packets
+    /// that are [for several](Packet::delivered); [`Host::hears`] says what he answered.
     pub fn outgoing_to(&self, to: &Address, cookie: Cookie) -> Option<&O> {
         let index = self.find_out(cookie, to).ok()?;
         self.outs.get(index).map(|out| &out.user)

@@ -115,13 +115,18 @@ impl Net {
     }
 }
 
-/// Nothing is dropped, whatever comes, with what `auto` works out, at each of these rates: of so
-/// many times 10^5 packets. All is given back, and all pauses end.
-pub(super) fn lossless(ctx: &mut Ctx, times: u64) -> Result<()> {
-    for fast in [GBIT, 10 * GBIT, 40 * GBIT, 100 * GBIT] {
+/// [`lossless`] at so many Gbit/s, of 10^7 packets.
+pub(super) fn long(ctx: &mut Ctx, gbit: u64) -> Result<()> {
+    lossless(ctx, &[gbit], 10_000_000)
+}
+
+/// Nothing is dropped, whatever comes, with what `auto` works out, at each of these rates in Gbit/s:
+/// of so many packets, or more. All is given back, and all pauses end.
+pub(super) fn lossless(ctx: &mut Ctx, gbits: &[u64], packets: u64) -> Result<()> {
+    for fast in gbits.iter().map(|gbit| gbit * GBIT) {
         let net = Net::new(fast, "xoff auto delay 1us")?;
         let (mut sent, mut came) = (0, 0);
-        for _ in 0..times {
+        while sent < packets {
             let load = net.load(&mut ctx.rng, 100_000)?;
             (sent, came) = (sent + load.0, came + load.1);
             ctx.note(format!("{} Gbit/s: {sent} packets", fast / GBIT));

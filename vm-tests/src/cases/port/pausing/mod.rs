@@ -7,7 +7,7 @@ mod kinds;
 mod load;
 mod words;
 
-use crate::harness::{Case, Need, MUCH_WORK};
+use crate::harness::{Case, Ctx, Need, MUCH_WORK};
 
 pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("pausing/options", words::options),
@@ -26,14 +26,24 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("pausing/churn-many", |ctx| bridge::churn(ctx, 500))
         .timeout_s(900)
         .needs(MUCH_WORK),
-    Case::new("pausing/lossless", |ctx| load::lossless(ctx, 1))
-        .timeout_s(300)
-        .needs(&[Need::VirtualTime, Need::Speed]),
-    Case::new("pausing/lossless-long", |ctx| load::lossless(ctx, 100))
-        .timeout_s(24 * 3600)
-        .needs(&[Need::VirtualTime, Need::Speed])
-        .by_name(),
+    Case::new("pausing/lossless", |ctx| {
+        load::lossless(ctx, &[1, 10, 40, 100], 100_000)
+    })
+    .timeout_s(300)
+    .needs(&[Need::VirtualTime, Need::Speed]),
+    long("pausing/lossless-long/1gbit", |ctx| load::long(ctx, 1)),
+    long("pausing/lossless-long/10gbit", |ctx| load::long(ctx, 10)),
+    long("pausing/lossless-long/40gbit", |ctx| load::long(ctx, 40)),
+    long("pausing/lossless-long/100gbit", |ctx| load::long(ctx, 100)),
     Case::new("pausing/tight", load::tight)
         .timeout_s(300)
         .needs(&[Need::VirtualTime, Need::Speed]),
 ];
+
+/// What takes long: by its name only.
+const fn long(name: &'static str, run: fn(&mut Ctx) -> anyhow::Result<()>) -> Case {
+    Case::new(name, run)
+        .timeout_s(3600)
+        .needs(&[Need::VirtualTime, Need::Speed])
+        .by_name()
+}
