@@ -175,6 +175,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     }
 
     /// Sends the acknowledgements that are due by now, to so many senders at most. How many.
+    // Not inlined, as a list is large.
+    #[inline(never)]
     pub(super) fn deliver_due<H: Host<O, I>>(
         &mut self,
         now: Nanos,
@@ -287,6 +289,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
     }
 
     /// Sends what is to be confirmed by now, to so many receivers at most. How many.
+    // Not inlined, as a list is large.
+    #[inline(never)]
     pub(super) fn confirm_due<H: Host<O, I>>(
         &mut self,
         now: Nanos,
