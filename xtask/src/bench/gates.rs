@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What the figures must be like.
 
-use super::before::{BEFORE, MESSAGES_BEFORE, RATIOS};
+use super::before::{reference, BEFORE, MESSAGES_BEFORE, RATIOS};
 use turnstile_test_protocol::bench::{Boot, Costs, Messages, Waits};
 
 /// How far a figure of two boots may differ, instructions; or [`TOLERANCE_PART`] of it, if that is
@@ -298,8 +298,9 @@ fn ratios(boots: &[Boot]) -> Result<String, String> {
             let Some(ours) = boot.row("turnstile", load) else {
                 continue;
             };
-            let Some(theirs) = boot.row("tcp", load) else {
-                wrong.push(format!("{load} was not measured with TCP"));
+            let reference = reference(load);
+            let Some(theirs) = boot.row(reference, load) else {
+                wrong.push(format!("{load} was not measured with {reference}"));
                 continue;
             };
             compared += 1;
