@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! Figures of a boot for tests.
 
-use super::before::RATIOS;
+use super::before::{reference, RATIOS};
 use turnstile_test_protocol::bench::{Boot, Messages, Ruler, SetUp, Sums, Unit, Waits};
 
 /// Packets of each measurement in the examples.
@@ -62,7 +62,7 @@ fn messages() -> Vec<Messages> {
             unit,
             (f64::from(tcp) * ratio) as u64,
         ));
-        all.push(row("tcp", load, unit, tcp as u64));
+        all.push(row(reference(load), load, unit, tcp as u64));
     }
     all.push(row("udp", "100B", Unit::Message, 40_000));
     all
