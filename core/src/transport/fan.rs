@@ -35,6 +35,9 @@ const TRIPS: u64 = 4;
 const TOKENS: u64 = 128;
 /// Paths are no longer than so many times `base-rtt`.
 const LONGEST: u64 = 4;
+/// Nothing is held back unless so many of so many tokens that come are of messages that can be.
+const HELD: u32 = 3;
+const HELD_OF: u32 = 4;
 /// The link is full if so many eighths of what it carries came, and to the brim with so many 32nds.
 const FULL: u64 = 7;
 const BRIM: u64 = 31;
@@ -92,9 +95,10 @@ pub(crate) struct Came {
     pub(crate) lost: u32,
     pub(crate) wire_len: u32,
     pub(crate) priority: u8,
-    /// Of its message: that so much is left that DATA does not tell how much; and the round-trip
-    /// time, as far as it is known.
-    pub(crate) long: bool,
+    /// Of its message: that it can be told how much it may have under way, as so much is left that
+    /// DATA does not tell how much, and its path is [near](Fan::is_near); and the round-trip time,
+    /// as far as it is known.
+    pub(crate) held: bool,
     pub(crate) rtt: Nanos,
 }
 
@@ -108,6 +112,8 @@ pub(crate) struct Fan {
     /// How long its tokens take at the link's token rate, in 1/[`NANO`] ns.
     time: u64,
     came: u32,
+    /// Those of messages that can be told how much they may have under way.
+    held: u32,
     lost: u32,
     /// The shortest round trip of its messages.
     trip: Nanos,
@@ -126,6 +132,7 @@ impl Fan {
         lasts: Nanos::ZERO,
         time: 0,
         came: 0,
+        held: 0,
         lost: 0,
         trip: Nanos::MAX,
         classes: [Class::NEW; CLASSES],
@@ -149,6 +156,9 @@ impl Fan {
             self.ends(now, config, speed);
         }
         self.came = self.came.saturating_add(it.tokens);
+        if it.held {
+            self.held = self.held.saturating_add(it.tokens);
+        }
         let time = speed.time_of_token(it.wire_len);
         let time = time.saturating_mul(it.tokens.into());
         self.time = self.time.saturating_add(time);
@@ -163,7 +173,7 @@ impl Fan {
             class.lost = class.lost.saturating_add(it.lost);
             self.lost = self.lost.saturating_add(it.lost);
         }
-        if before != self.round && it.long {
+        if before != self.round && it.held {
             class.messages = class.messages.saturating_add(1);
         }
     }
@@ -179,7 +189,9 @@ impl Fan {
             Nanos::MAX => config.base_rtt,
             trip => trip,
         };
-        let near = trip.0 <= config.base_rtt.0.saturating_mul(LONGEST);
+        // What is not held back would take the place of what is.
+        let held = self.held >= (self.came / HELD_OF).saturating_mul(HELD);
+        let near = held && Self::is_near(trip, config);
         let lost = self.loss();
         let target = u64::from(config.target_loss / TARGET_PART);
         // Each may have one under way. If that is too much, receivers see to it.
@@ -210,6 +222,7 @@ impl Fan {
             let factor = factor.max(WHOLE / 4 * KEPT);
             self.window = (self.window.saturating_mul(factor) / WHOLE).max(least);
         }
+        self.holds &= near;
         self.settled &= self.holds;
         self.window = self.window.min(most);
         for class in &mut self.classes {
@@ -222,7 +235,14 @@ impl Fan {
             };
         }
         (self.round, self.since) = (self.round.wrapping_add(1), now);
-        (self.time, self.came, self.lost, self.trip) = (0, 0, 0, Nanos::MAX);
+        (self.time, self.trip) = (0, Nanos::MAX);
+        (self.came, self.held, self.lost) = (0, 0, 0);
+    }
+
+    /// Whether a path is so short that its messages are told how much they may have under way.
+    #[inline]
+    pub(crate) fn is_near(trip: Nanos, config: &Resolved) -> bool {
+        trip.0 <= config.base_rtt.0.saturating_mul(LONGEST)
     }
 
     /// The part of the tokens that was lost, in billionths: of those that went first, of which half

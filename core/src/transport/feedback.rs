@@ -38,6 +38,8 @@ const OUTRANKED: u64 = 4;
 const PROBING: u32 = 50_000_000;
 /// Who shares its sender's link with many aims at such a part of the target loss.
 const SHARED_PART: u32 = 4;
+/// And a thousandth at least.
+const LEAST_TARGET: u32 = 1_000_000;
 /// It waits for so many round trips between two tokens at most, or as long as `min-rate` says.
 const SHARED_TRIPS: u32 = 16;
 /// It aims at more the less it has, by a part of one token in so many round trips: so that all
@@ -169,7 +171,8 @@ impl Credit {
         }
         let came = u64::from(self.before).wrapping_mul(answered) / tokens;
         let part = u64::from(one / SHARED_EVENLY);
-        let target = u64::from(config.target_loss / SHARED_PART);
+        // With a target of 0 it would never rise.
+        let target = u64::from((config.target_loss / SHARED_PART).max(LEAST_TARGET));
         // All of these are at most 10^9.
         let more = came.wrapping_add(part).wrapping_mul(target) / u64::from(WHOLE);
         let certainty = tokens.get().min(ENOUGH.into());

@@ -245,9 +245,8 @@ impl<M: Memory> Links<M> {
         self.unlist(link);
     }
 
-    /// A token came by the link, for a message that goes out. `drew_in`: the round in which that
-    /// had its last one. Returns what DATA of a long one is to say of what is written behind it
-    /// ([`Fan::more`]).
+    /// A token came by the link, and drew data of a message that goes out. `drew_in`: the round in
+    /// which that had its last one.
     pub(crate) fn drew(
         &mut self,
         link: u32,
@@ -255,13 +254,17 @@ impl<M: Memory> Links<M> {
         config: &Resolved,
         came: &Came,
         drew_in: &mut u32,
-        rng: &mut Rng,
-    ) -> u8 {
-        let Some(it) = self.all.get_mut(link as usize) else {
-            return 0;
-        };
-        it.fan.came(now, config, &it.speed, came, drew_in);
-        it.fan.more(rng, came.priority)
+    ) {
+        if let Some(it) = self.all.get_mut(link as usize) {
+            it.fan.came(now, config, &it.speed, came, drew_in);
+        }
+    }
+
+    /// What DATA of a long message that answers a token that came by the link is to say of what is
+    /// written behind it ([`Fan::more`]).
+    pub(crate) fn says(&mut self, link: u32, priority: u8, rng: &mut Rng) -> u8 {
+        let it = self.all.get_mut(link as usize);
+        it.map_or(0, |it| it.fan.more(rng, priority))
     }
 
     /// The speed of a link.

@@ -128,7 +128,7 @@ fn from_the_first_packet_to_the_last_there_are_few_tokens_more() {
         (1, 4, 1.05),
         (2, 1, 1.05),
         (8, 1, 1.05),
-        (8, 4, 1.06),
+        (8, 4, 1.07),
         (32, 1, 1.18),
         (32, 4, 1.25),
     ] {

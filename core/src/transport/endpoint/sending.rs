@@ -8,7 +8,7 @@ use crate::header::{FLAG_REN, FLAG_SHORT, FLAG_UNASKED, FLAG_UNSCHEDULED};
 use crate::transport::allowance::{Allowance, UNIT};
 use crate::transport::config::{Feedback, Policy, Unscheduled};
 use crate::transport::endpoint::sealing::seal_by_sender;
-use crate::transport::fan::Came;
+use crate::transport::fan::{Came, Fan};
 use crate::transport::host::{Failure, Outgoing, SendError};
 use crate::transport::outgoing::{Nothing, Piece};
 use crate::transport::rate;
@@ -559,24 +559,25 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
         if token.worth > 1 {
             self.stats.count(Counter::TrainReceived);
         }
+        let mut came = None;
+        out.says = 0;
         // The papers' feedback is to find out by itself.
         if token.grant.is_none() && self.config.feedback == Feedback::Ranked {
-            let came = Came {
-                tokens: token.worth.into(),
+            let rtt = out.rtt(self.config.base_rtt);
+            let near = Fan::is_near(rtt, &self.config);
+            came = Some(Came {
+                tokens: 0,
                 lost: out.skipped(token.sequence),
                 wire_len: token_wire_len(from, out.sealed),
                 priority: token.priority,
-                long: out.is_long(),
-                rtt: out.rtt(self.config.base_rtt),
-            };
-            let (config, rng) = (&self.config, &mut self.rng);
-            let drew_in = &mut out.drew_in;
-            out.says = self
-                .links
-                .drew(at.link, at.now, config, &came, drew_in, rng);
-        } else {
-            out.says = 0;
+                held: near && out.is_long(),
+                rtt,
+            });
+            if near {
+                out.says = self.links.says(at.link, token.priority, &mut self.rng);
+            }
         }
+        let before = out.packets;
         let drawn = match token.worth {
             1 => 0,
             _ => self.draw_run(at, index, token, host),
@@ -587,6 +588,17 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 ..*token
             };
             self.take_token(at, index, &token, number == 0, host);
+        }
+        if let Some((came, out)) = came.zip(self.outs.get_mut(index)) {
+            // One that draws nothing takes nothing of the link.
+            let drawn = out.packets.saturating_sub(before);
+            let tokens = u32::try_from(drawn).unwrap_or(u32::MAX);
+            let came = Came { tokens, ..came };
+            if tokens != 0 {
+                let drew_in = &mut out.drew_in;
+                self.links
+                    .drew(at.link, at.now, &self.config, &came, drew_in);
+            }
         }
         if first {
             // After the answer, which proves our own address.

@@ -35,7 +35,7 @@ impl Model {
                 lost,
                 wire_len: 84,
                 priority: class,
-                long: true,
+                held: true,
                 rtt: Nanos(TRIP),
             };
             let speed = self.config.speed;
@@ -140,7 +140,7 @@ fn no_values_are_too_much() {
                     lost,
                     wire_len: u32::MAX,
                     priority: 255,
-                    long: true,
+                    held: true,
                     rtt: Nanos(rtt),
                 };
                 let mut drew_in = 0;
