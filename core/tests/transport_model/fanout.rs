@@ -130,7 +130,7 @@ fn from_the_first_packet_to_the_last_there_are_few_tokens_more() {
         (8, 1, 1.05),
         (8, 4, 1.07),
         (32, 1, 1.18),
-        (32, 4, 1.25),
+        (32, 4, 1.42),
     ] {
         let length = 256_000_000 / receivers as u32;
         let (tokens, last, _) = whole(receivers, times, |_| length);
