@@ -120,8 +120,8 @@ pub(super) fn long(ctx: &mut Ctx, gbit: u64) -> Result<()> {
     lossless(ctx, &[gbit], 10_000_000)
 }
 
-/// Nothing is dropped, whatever comes, with what `auto` works out, at each of these rates in Gbit/s:
-/// of so many packets, or more. All is given back, and all pauses end.
+/// Nothing is dropped, whatever comes, with what `auto` works out, at each of these rates in
+/// Gbit/s: of so many packets, or more. All is given back, and all pauses end.
 pub(super) fn lossless(ctx: &mut Ctx, gbits: &[u64], packets: u64) -> Result<()> {
     for fast in gbits.iter().map(|gbit| gbit * GBIT) {
         let net = Net::new(fast, "xoff auto delay 1us")?;
