@@ -30,9 +30,9 @@ pub(super) const MESSAGES_BEFORE: &[(&str, f64)] = &[
 ];
 
 /// What each load costs with Turnstile, in times of what it does with TCP in the same run, as last
-/// measured; where TCP's own figure moves, in times of [another's](reference). Who makes it cheaper
-/// lowers the figure; nobody raises it, unless TCP has become cheaper: through a port by half, when
-/// its super-packets began to stay whole.
+/// measured; where TCP's own figure moves, in times of [another's](reference()). Who makes it
+/// cheaper lowers the figure; nobody raises it, unless TCP has become cheaper: through a port by
+/// half, when its super-packets began to stay whole.
 pub(super) const RATIOS: &[(&str, f64)] = &[
     ("100B", 2.240),
     ("10KB", 2.747),
