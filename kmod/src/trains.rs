@@ -3,9 +3,9 @@
 //! taking of the lock and one reading of the clock.
 
 use crate::state::{
-    address, clocks, destination, found_by, is_named, packet, speed, Turnstile, Way,
+    address, clocks, destination, found_by, is_named, packet, speed, State, Turnstile, Way,
 };
-use knet_transport::{Arrival, Device, Net, Train, Verdict, Whole};
+use knet_transport::{Arrival, Device, Net, Outbox, Train, Verdict, Whole};
 use turnstile_core::transport::stats::Counter;
 use turnstile_core::transport::wire::{self, Packet, Row};
 use turnstile_core::units::Nanos;
@@ -128,8 +128,14 @@ fn run<'a>(
         next = train.next();
     }
     let (state, outbox) = locked.parts();
-    let (endpoint, mut surroundings) = state.split(outbox, at.0);
-    endpoint.end_train(Nanos(at.0), at.1, link, &mut surroundings);
-    state.settle(at.0, outbox);
+    end(state, outbox, at, link);
     alone
+}
+
+/// The train has ended. On a stack of its own: what ends a train is not on it while data is taken.
+#[inline(never)]
+fn end(state: &mut State, outbox: &mut Outbox, (now, clock): (u64, u32), link: u32) {
+    let (endpoint, mut surroundings) = state.split(outbox, now);
+    endpoint.end_train(Nanos(now), clock, link, &mut surroundings);
+    state.settle(now, outbox);
 }

@@ -31,10 +31,10 @@ pub(in crate::cases) const CASES: &[Case] = &[
     })
     .timeout_s(300)
     .needs(&[Need::VirtualTime, Need::Speed]),
-    long("pausing/lossless-long/1gbit", |ctx| load::long(ctx, 1)),
-    long("pausing/lossless-long/10gbit", |ctx| load::long(ctx, 10)),
-    long("pausing/lossless-long/40gbit", |ctx| load::long(ctx, 40)),
-    long("pausing/lossless-long/100gbit", |ctx| load::long(ctx, 100)),
+    long("pausing/lossless-long-1gbit", |ctx| load::long(ctx, 1)),
+    long("pausing/lossless-long-10gbit", |ctx| load::long(ctx, 10)),
+    long("pausing/lossless-long-40gbit", |ctx| load::long(ctx, 40)),
+    long("pausing/lossless-long-100gbit", |ctx| load::long(ctx, 100)),
     Case::new("pausing/tight", load::tight)
         .timeout_s(300)
         .needs(&[Need::VirtualTime, Need::Speed]),
