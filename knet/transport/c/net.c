@@ -141,6 +141,8 @@ static int knt_udp_open(struct knt_net *tn, int family, struct socket **result)
 	udp_sk(sock->sk)->encap_rcv = knt_receive;
 	udp_sk(sock->sk)->encap_err_lookup = knt_error_lookup;
 	udp_sk(sock->sk)->encap_err_rcv = knt_error_receive;
+	/* Packets of a message that devices took from the wire one by one go up as one, too. */
+	udp_set_bit(GRO_ENABLED, sock->sk);
 	WRITE_ONCE(udp_sk(sock->sk)->encap_type, 1);
 	udp_tunnel_encap_enable(sock->sk);
 	*result = sock;

@@ -26,6 +26,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
     // On a machine that stands still now and then a receiver allows less.
     Case::new("transport/trains/short-by-port", short_by_port).needs(&[Need::VirtualTime]),
     Case::new("transport/trains/made-by-others", outside::made_by_others),
+    Case::new("transport/trains/coalesced", coalesced),
 ];
 
 /// What a message did at its sender and receiver.
@@ -196,4 +197,46 @@ fn short_by_port(_: &mut Ctx) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What a device took from the wire packet by packet goes up as super-packets where it has GRO.
+fn coalesced(ctx: &mut Ctx) -> Result<()> {
+    let net = hosts(&Builder::pair())?;
+    let (to, from) = (&net.hosts[0].ns, &net.hosts[1].ns);
+    configure_all(&net, TRAINS)?;
+    from.run("ethtool -K eth0 tso off tx-udp-segmentation off")?;
+    for gro in ["off", "on"] {
+        to.run(&format!("ethtool -K eth0 gro {gro}"))?;
+        for family in [0, 1] {
+            let before = went_up(to, family)?;
+            let seen = sent(&net, family, LEN)?;
+            let went_up = went_up(to, family)? - before;
+            ctx.note(format!(
+                "gro {gro}, family {family}: {seen:?}, {went_up} went up"
+            ));
+            ensure!(seen.passed >= seen.data, "as one: {seen:?}");
+            match gro {
+                "on" => ensure!(went_up <= seen.data / 2, "{went_up} of {seen:?}"),
+                _ => ensure!(went_up >= seen.data, "{went_up} of {seen:?}"),
+            }
+        }
+    }
+    Ok(())
+}
+
+/// How many packets devices gave to IPv4 or IPv6 so far, super-packets as one.
+fn went_up(ns: &Netns, family: usize) -> Result<u64> {
+    let text = ns.run(["cat /proc/net/snmp", "cat /proc/net/snmp6"][family])?;
+    let value = match family {
+        0 => text
+            .lines()
+            .filter(|line| line.starts_with("Ip:"))
+            .nth(1)
+            .and_then(|line| line.split_whitespace().nth(3)),
+        _ => text
+            .lines()
+            .find_map(|line| line.strip_prefix("Ip6InReceives"))
+            .map(str::trim),
+    };
+    Ok(value.context("no count of packets")?.parse()?)
 }
