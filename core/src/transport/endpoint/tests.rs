@@ -11,6 +11,7 @@ use crate::transport::testing::Std;
 use crate::transport::wire::{self, Data, Run, Sync};
 
 mod answers;
+mod fan;
 mod first;
 mod floods;
 mod former;
