@@ -27,6 +27,7 @@ use core::num::{NonZeroU32, NonZeroU64};
 
 use super::config::{Resolved, Speed};
 use super::jitter::{Rng, NANO};
+use super::links::SHARED;
 use crate::units::Nanos;
 
 const WHOLE: u64 = 1_000_000_000;
@@ -102,6 +103,28 @@ pub(crate) struct Came {
     pub(crate) rtt: Nanos,
 }
 
+/// When a message that goes out had its last tokens: of the two links that any came by last, the
+/// last one first, the rounds of each.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Drew([(u32, u32); 2]);
+
+impl Drew {
+    pub(crate) const NEVER: Self = Self([(SHARED, u32::MAX); 2]);
+
+    /// The round in which its last one came by this link.
+    #[inline]
+    pub(crate) fn by(&mut self, link: u32) -> &mut u32 {
+        let Self([last, other]) = self;
+        if last.0 != link {
+            core::mem::swap(last, other);
+        }
+        if last.0 != link {
+            *last = (link, u32::MAX);
+        }
+        &mut last.1
+    }
+}
+
 /// See the module's documentation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fan {
@@ -141,7 +164,7 @@ impl Fan {
         settled: false,
     };
 
-    /// A token came. `drew_in`: the round in which its message had its last one.
+    /// A token came. `drew_in`: the round in which its message had its last one by this link.
     pub(crate) fn came(
         &mut self,
         now: Nanos,

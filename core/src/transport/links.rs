@@ -13,7 +13,7 @@ use core::cmp::Ordering;
 
 use super::below::Below;
 use super::config::{Resolved, Speed};
-use super::fan::{Came, Fan};
+use super::fan::{Came, Drew, Fan};
 use super::heap::Places;
 use super::host::{LinkInfo, Memory};
 use super::jitter::{Due, Rng, NANO};
@@ -245,18 +245,18 @@ impl<M: Memory> Links<M> {
         self.unlist(link);
     }
 
-    /// A token came by the link, and drew data of a message that goes out. `drew_in`: the round in
-    /// which that had its last one.
+    /// A token came by the link, and drew data of a message that goes out. `drew`: when that had
+    /// its last ones.
     pub(crate) fn drew(
         &mut self,
         link: u32,
         now: Nanos,
         config: &Resolved,
         came: &Came,
-        drew_in: &mut u32,
+        drew: &mut Drew,
     ) {
         if let Some(it) = self.all.get_mut(link as usize) {
-            it.fan.came(now, config, &it.speed, came, drew_in);
+            it.fan.came(now, config, &it.speed, came, drew.by(link));
         }
     }
 

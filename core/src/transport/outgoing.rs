@@ -9,6 +9,7 @@ use core::num::NonZeroU32;
 
 use super::again::Again;
 use super::endpoint::{shorter, WITH_SYNC};
+use super::fan::Drew;
 use super::host::{Address, Direction, Info, Outgoing, Unreachable};
 use super::incoming::ACK_PACKETS;
 use super::links::SHARED;
@@ -149,9 +150,9 @@ pub(crate) struct Out<O> {
     complained: Option<Nanos>,
     rtt: Option<Nanos>,
     pub(crate) token_priority: u8,
-    /// The round of its link's in which its last token came, and what DATA that answers it says of
-    /// what is written behind it, if it is more than can be said; 0: that (`fan.rs`).
-    pub(crate) drew_in: u32,
+    /// When its last tokens came, and what DATA that answers the last one says of what is written
+    /// behind it, if it is more than can be said; 0: that (`fan.rs`).
+    pub(crate) drew: Drew,
     pub(crate) says: u8,
     pub(crate) tokens: u64,
     pub(crate) tokens_invalid: u64,
@@ -278,7 +279,7 @@ impl<O> Out<O> {
             complained: None,
             rtt: None,
             token_priority: what.priority.unwrap_or(0),
-            drew_in: u32::MAX,
+            drew: Drew::NEVER,
             says: 0,
             tokens: 0,
             tokens_invalid: 0,

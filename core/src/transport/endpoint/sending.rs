@@ -595,9 +595,8 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             let tokens = u32::try_from(drawn).unwrap_or(u32::MAX);
             let came = Came { tokens, ..came };
             if tokens != 0 {
-                let drew_in = &mut out.drew_in;
-                self.links
-                    .drew(at.link, at.now, &self.config, &came, drew_in);
+                let drew = &mut out.drew;
+                self.links.drew(at.link, at.now, &self.config, &came, drew);
             }
         }
         if first {

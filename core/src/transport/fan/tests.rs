@@ -155,3 +155,14 @@ fn no_values_are_too_much() {
         }
     }
 }
+
+#[test]
+fn two_links_and_no_more_are_remembered() {
+    let mut drew = Drew::NEVER;
+    *drew.by(3) = 10;
+    *drew.by(4) = 20;
+    assert_eq!((*drew.by(3), *drew.by(4)), (10, 20));
+    assert_eq!(*drew.by(5), u32::MAX);
+    assert_eq!(*drew.by(4), 20);
+    assert_eq!(*drew.by(3), u32::MAX);
+}

@@ -10,9 +10,11 @@ use crate::transport::wire::Token;
 const RATE: u64 = 1_250_000_000;
 const APART: u64 = 1298;
 const NEAR: Nanos = Nanos(20_000);
-/// Packets: more than anything here takes, and fewer than a word tells.
+/// Packets: more than anything here takes, and so few that nobody is held back.
 const LONG: u32 = 100_000;
 const SHORT: u32 = 200;
+/// So many short messages follow each other.
+const MANY: usize = 4;
 
 /// A message that goes out.
 struct Sent {
@@ -64,7 +66,7 @@ impl Model {
             next: 0,
             owed: 0,
         });
-        self.now = self.now + rtt;
+        self.now += rtt;
         self.token(self.all.len() - 1, 0, 0);
     }
 
@@ -98,7 +100,7 @@ impl Model {
     fn go(&mut self, turns: &[usize], tokens: usize, percent: u32) -> Vec<Vec<u8>> {
         let mut said = vec![Vec::new(); turns.len()];
         for number in 0..tokens {
-            self.now = self.now + Nanos(APART);
+            self.now += Nanos(APART);
             let place = number % turns.len();
             let more = self.token(turns[place], percent, 0);
             said[place].extend(more.filter(|_| number >= tokens / 2));
@@ -125,7 +127,7 @@ fn whose_link_is_full_says_how_many_tokens_may_be_under_way() {
         let mut model = Model::new();
         model.send(LONG, NEAR);
         for _ in 0..1000 {
-            model.now = model.now + Nanos(APART * times);
+            model.now += Nanos(APART * times);
             assert_eq!(model.token(0, percent, 0), Some(0));
         }
     }
@@ -163,16 +165,16 @@ fn nobody_is_held_back_beside_many_that_are_not() {
         for _ in 0..far {
             model.send(LONG, Nanos(1_000_000));
         }
-        let mut turns: Vec<_> = (0..4 + far + short).collect();
-        let mut said = Vec::new();
-        // Others take the places of those that are over.
-        for _ in 0..8 {
-            turns.truncate(4 + far);
-            for _ in 0..short {
-                turns.push(model.all.len());
-                model.send(SHORT, NEAR);
-            }
-            said = model.go(&turns, (SHORT as usize - 10) * turns.len(), 30);
+        for _ in 0..short * MANY {
+            model.send(SHORT, NEAR);
+        }
+        let (mut turns, mut said) = (Vec::new(), Vec::new());
+        // Each takes the places of one that is over.
+        for number in 0..MANY {
+            turns.truncate(0);
+            turns.extend(0..4 + far);
+            turns.extend((0..short).map(|it| 4 + far + number * short + it));
+            said = model.go(&turns, (SHORT as usize - 1) * turns.len(), 30);
         }
         for it in &said[..4] {
             let ok = match held {
@@ -195,4 +197,38 @@ fn tokens_that_draw_nothing_do_not_count() {
     let said = model.go(&[0, 2, 1, 2], 4000, 30);
     assert!(said[1].is_empty() && said[3].is_empty());
     assert!(said[0].iter().chain(&said[2]).all(|&more| more == 0));
+}
+
+/// What is said by one link is of its own rounds, wherever a message had tokens besides.
+#[test]
+fn a_message_counts_once_in_a_round_of_each_of_its_links() {
+    // The links' rounds have the same numbers, or others.
+    for before in [0, 700] {
+        let mut model = Model::new();
+        for device in [1, 2] {
+            model.endpoint.set_link(model.now, device, RATE);
+        }
+        for _ in 0..5 {
+            model.send(LONG, NEAR);
+        }
+        for _ in 0..before {
+            model.now += Nanos(APART);
+            model.token(4, 0, 1);
+        }
+        let mut said = [Vec::new(), Vec::new()];
+        for number in 0..1000 {
+            model.now += Nanos(APART);
+            for device in [1, 2] {
+                let which = (number + device as usize) % 4;
+                let more = model.token(which, 30, device);
+                said[device as usize - 1].extend(more.filter(|_| number >= 500));
+            }
+        }
+        for it in &said {
+            assert!(is_told(it, 4), "{before}: {it:?}");
+            // Not less than its part, either.
+            let sum: u32 = it.iter().map(|&more| u32::from(more)).sum();
+            assert!(sum >= 3 * it.len() as u32, "{before}: {it:?}");
+        }
+    }
 }
