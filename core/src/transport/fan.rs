@@ -20,8 +20,10 @@
 //! than `base-rtt`, on which a round would be too long.
 //!
 //! Who goes first is for receivers to say, by their tokens' priorities, and for ports to act on.
-//! So each priority has the window for itself. What is lost because others go first says nothing of
-//! the window.
+//! Each priority has what those above it left of the window in the last round, and a few tokens
+//! more, so that it is known at once when those end: then the window becomes its own within a few
+//! round trips, as more and more of its tokens come. What is lost because others go first says
+//! nothing of the window.
 
 use core::num::{NonZeroU32, NonZeroU64};
 
@@ -59,6 +61,10 @@ const FLOOD: u32 = 64;
 const PARTS: u32 = 256;
 /// One in so many packets has a part at random.
 const SHUFFLED: u32 = 16;
+/// So many tokens of a priority may be under way in any case, and so many more for each that came
+/// in this round: what went before it may have ended.
+const FEW: u32 = 4;
+const RISE: u32 = 2;
 /// More than receivers have under way.
 const MOST: u64 = (PARTS as u64) << 20;
 /// Priorities of tokens.
@@ -72,8 +78,10 @@ struct Class {
     lost: u32,
     /// The long messages that had any.
     messages: u32,
-    /// How many each of them may have under way, in parts of one, after what the last round showed.
-    share: u32,
+    /// How many all of these may have under way, in parts of one, after what the last round showed,
+    /// and how many messages there were.
+    window: u32,
+    sharers: NonZeroU32,
     /// What was left of the last one's, less than one.
     left: u32,
 }
@@ -83,7 +91,8 @@ impl Class {
         came: 0,
         lost: 0,
         messages: 0,
-        share: 0,
+        window: 0,
+        sharers: NonZeroU32::MIN,
         left: 0,
     };
 }
@@ -248,11 +257,15 @@ impl Fan {
         self.holds &= near;
         self.settled &= self.holds;
         self.window = self.window.min(most);
+        // Of the tokens that came, those that none of a higher priority took the place of.
+        let mut left = self.came;
         for class in &mut self.classes {
-            let messages = NonZeroU32::new(class.messages).unwrap_or(NonZeroU32::MIN);
-            let share = u32::try_from(self.window / NonZeroU64::from(messages));
+            let rest = self.window.saturating_mul(left.into());
+            let rest = NonZeroU64::new(self.came.into()).map_or(self.window, |all| rest / all);
+            left = left.saturating_sub(class.came);
             *class = Class {
-                share: share.unwrap_or(u32::MAX).max(PARTS),
+                window: u32::try_from(rest).unwrap_or(u32::MAX),
+                sharers: NonZeroU32::new(class.messages).unwrap_or(NonZeroU32::MIN),
                 left: class.left,
                 ..Class::NEW
             };
@@ -296,7 +309,13 @@ impl Fan {
         if rng.below(SHUFFLED) == 0 {
             class.left = rng.below(PARTS);
         }
-        let parts = class.share.saturating_add(class.left);
+        let few = class.came.saturating_mul(RISE).saturating_add(FEW);
+        let whole = u32::try_from(self.window).unwrap_or(u32::MAX);
+        let window = few.saturating_mul(PARTS).max(class.window).min(whole);
+        // Others may have waited until now, and come one after the other.
+        let now = NonZeroU32::new(class.messages).unwrap_or(NonZeroU32::MIN);
+        let share = (window / class.sharers.max(now)).max(PARTS);
+        let parts = share.saturating_add(class.left);
         class.left = parts % PARTS;
         u8::try_from((parts / PARTS).saturating_add(1)).unwrap_or(0)
     }

@@ -150,10 +150,12 @@ pub(crate) struct Out<O> {
     complained: Option<Nanos>,
     rtt: Option<Nanos>,
     pub(crate) token_priority: u8,
-    /// When its last tokens came, and what DATA that answers the last one says of what is written
-    /// behind it, if it is more than can be said; 0: that (`fan.rs`).
+    /// When its last tokens came, and what DATA that answers the last one says at most of what is
+    /// written behind it; 0: all of that (`fan.rs`).
     pub(crate) drew: Drew,
     pub(crate) says: u8,
+    /// The peer was last told of fewer packets than were written: it hears of more with each.
+    withheld: bool,
     pub(crate) tokens: u64,
     pub(crate) tokens_invalid: u64,
     pub(crate) packets: u64,
@@ -171,6 +173,8 @@ const IDLE_TOKENS: u32 = 32;
 /// While more and more is written, and nothing can be sent, the peer is told of it so often in a
 /// round trip.
 const TOLD_PART: u64 = 8;
+/// Packets: a message that is shorter is not held back (`fan.rs`).
+const LONG: u32 = 255;
 /// In each `timeout` a peer is asked at least so often: otherwise one that is there, but has
 /// nothing to say, would be given up.
 const ASKED_IN_TIMEOUT: u64 = 8;
@@ -281,6 +285,7 @@ impl<O> Out<O> {
             token_priority: what.priority.unwrap_or(0),
             drew: Drew::NEVER,
             says: 0,
+            withheld: false,
             tokens: 0,
             tokens_invalid: 0,
             packets: 0,
@@ -640,7 +645,24 @@ impl<O> Out<O> {
         self.starved = self.sent == self.available && self.length != Some(self.available);
         let untold = u32::from(self.fin().is_some());
         let packets = self.written_behind(end).saturating_add(untold);
-        u8::try_from(packets.saturating_add(1)).unwrap_or(self.says)
+        let all = u8::try_from(packets.saturating_add(1)).unwrap_or(0);
+        self.withheld = self.says != 0 && self.is_long() && (all == 0 || all > self.says);
+        match self.withheld {
+            true => self.says,
+            false => all,
+        }
+    }
+
+    /// How many packets more are written, as an ACK says it: no more than DATA would.
+    pub(crate) fn allowance(&mut self) -> u16 {
+        let packets = self.written_behind(self.sent);
+        let most = u32::from(self.says).saturating_sub(1);
+        self.withheld = self.says != 0 && self.is_long() && packets > most;
+        let packets = match self.withheld {
+            true => most,
+            false => packets,
+        };
+        u16::try_from(packets).unwrap_or(u16::MAX)
     }
 
     /// How many of its tokens before this one have not come.
@@ -648,16 +670,19 @@ impl<O> Out<O> {
         self.seen.skipped(sequence)
     }
 
-    /// Whether so much is left of it that DATA does not say how much.
+    /// Whether it is told how much it may have under way: so long is it, or so much was written so
+    /// far of one whose length is not known. What is shorter would be late for little.
     pub(crate) fn is_long(&self) -> bool {
-        self.written_behind(self.sent) >= u32::from(u8::MAX)
+        let bytes = self.length.unwrap_or(self.available);
+        bytes >= self.mss.saturating_mul(LONG)
     }
 
     /// Whether more is written than the receiver knows of, and it is to be told now: it has been
-    /// told that there is nothing, or so much once, a part of a round trip ago.
+    /// told that there is nothing, or so much once, a part of a round trip ago. Not if that was
+    /// less than there was: it is told with each packet.
     pub(crate) fn is_unheard(&self, now: Nanos, base_rtt: Nanos) -> bool {
         let part = Nanos(self.rtt(base_rtt).0 / TOLD_PART);
-        let since = self.available > self.told_to && now - self.told_at >= part;
+        let since = self.available > self.told_to && now - self.told_at >= part && !self.withheld;
         let told = self.starved || since && !self.ren && self.sent != 0;
         self.open && told && !self.paced && self.available > self.sent
     }

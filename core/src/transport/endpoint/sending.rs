@@ -320,7 +320,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
             cookie: out.cookie,
             received: out.sent,
             window: 0,
-            allowance: u16::try_from(out.written_behind(out.sent)).unwrap_or(u16::MAX),
+            allowance: out.allowance(),
             last: false,
             mark: rate::Mark::None,
             notify: false,

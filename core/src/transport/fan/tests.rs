@@ -156,6 +156,31 @@ fn no_values_are_too_much() {
     }
 }
 
+/// What waits may ask with a few tokens, and has the window soon when nothing goes before it.
+#[test]
+fn who_waits_has_little_of_the_window() {
+    let mut model = Model::new();
+    let (mut first, mut others) = ([u32::MAX; 4], [u32::MAX; 4]);
+    model.go(500_000, 1298, &mut others, 30, 3);
+    assert!((model.says(3) - 2.0 * 15.4 / 4.0).abs() < 0.3);
+    for _ in 0..20 {
+        model.go(20_000, 1298, &mut first, 3, 2);
+        model.go(1298, 1298, &mut others[..1], 0, 3);
+    }
+    let window = model.fan.window as f64 / f64::from(PARTS);
+    assert!((model.says(2) - window / 4.0).abs() < 0.3);
+    // At 5 % of the tokens: of a window of 31 two, and at most four and two for each that came.
+    let waits = model.says(3);
+    assert!(waits < 20.0 && waits < window * 0.75, "{waits}");
+    // More that have waited come: none is told that the window is its own.
+    model.go(40_000, 1298, &mut others, 0, 3);
+    assert!(
+        (model.says(3) - window / 4.0).abs() < 0.3,
+        "{}",
+        model.says(3)
+    );
+}
+
 #[test]
 fn two_links_and_no_more_are_remembered() {
     let mut drew = Drew::NEVER;
