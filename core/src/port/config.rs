@@ -326,6 +326,7 @@ options! {
         /// ON-OFF model with a congestion degree of 5 %, for a next switch that pauses this port as
         /// this one pauses others (pfc xoff, xon and delay), or with thresholds that are two full
         /// frames apart, 100 m away, and that is as late as headroom counts (jitter at both ends).
+        /// Full frames are of 1538 bytes on the wire: where the MTU is larger, give a time.
         /// Shorter, and victims are called congested between two
         /// pauses; longer, and congestion is seen late by as much. off: no notice is taken of
         /// pauses, and ports mark CE by their queue's length alone, as with ECN.

@@ -6,6 +6,7 @@ use crate::options::{Problem, Refusal, Unit};
 use crate::pfc::headroom::{longest_response, Headroom};
 use crate::pfc::ingress::{Limits, Xoff};
 use crate::queue::Framing;
+use crate::units::{Nanos, Rate};
 
 /// What may wait of what came in by a device, in bytes on the wire. All zeros while the link's
 /// speed is not known: then nobody knows how long a pause lasts, and none is sent.
@@ -77,24 +78,14 @@ impl Config {
         }
         let framing = Framing::new(self.overhead, self.mpu);
         let wire = framing.wire_len(frame, 1);
-        let rate = resolved.link_rate;
-        let model = Headroom {
-            rate,
-            ours: wire,
-            theirs: wire,
-            delay: delay.time(),
-            response: longest_response(&rate),
-            late: self.jitter + self.jitter,
-        };
         let two = u64::from(wire).saturating_mul(2);
-        let auto = model.above_xoff();
+        let auto = self.room(&resolved.link_rate, wire, delay.time());
         let more = wire_of_merged(framing, frame, merged).saturating_sub(wire);
         let room = auto.saturating_add(more.into());
         let headroom = headroom.given().map_or(room, u64::from);
         let xon = xon.given().map(u64::from);
-        let xoff = xoff
-            .given()
-            .map_or_else(|| auto.max(xon.unwrap_or(0)).saturating_add(two), u64::from);
+        let xoff = xoff.given().map(u64::from);
+        let xoff = xoff.unwrap_or_else(|| xoff_of(auto, xon, two));
         let xoff = share.map_or(xoff, |share| share.alpha.of(share.buffer.into()));
         Some(Allowance {
             xoff,
@@ -102,6 +93,33 @@ impl Config {
             headroom,
             share,
         })
+    }
+
+    /// What comes until a pause acts, with frames of so many bytes on the wire at both ends.
+    fn room(&self, rate: &Rate, wire: u32, delay: Nanos) -> u64 {
+        let model = Headroom {
+            rate: *rate,
+            ours: wire,
+            theirs: wire,
+            delay,
+            response: longest_response(rate),
+            late: self.jitter + self.jitter,
+        };
+        model.above_xoff()
+    }
+
+    /// How far the thresholds are apart of a port that pauses others so, with frames of so many
+    /// bytes on the wire.
+    pub(super) fn gap(&self, ours: &Generate, rate: &Rate, wire: u32) -> u64 {
+        let two = u64::from(wire).saturating_mul(2);
+        let xon = ours.xon.given().map(u64::from);
+        match (ours.xoff.given(), xon) {
+            (_, None) => two,
+            (Some(xoff), Some(xon)) => u64::from(xoff).saturating_sub(xon),
+            (None, Some(own)) => {
+                xoff_of(self.room(rate, wire, ours.delay.time()), xon, two).saturating_sub(own)
+            }
+        }
     }
 
     /// Refuses what would drop packets of who is paused instead of that, or keep pauses waiting.
@@ -132,6 +150,11 @@ impl Config {
             _ => Ok(()),
         }
     }
+}
+
+/// `xoff auto`, where so much comes until a pause acts, and this is two full frames.
+fn xoff_of(room: u64, xon: Option<u64>, two: u64) -> u64 {
+    room.max(xon.unwrap_or(0)).saturating_add(two)
 }
 
 /// Bytes on the wire of packets that were merged into one of so many bytes: segments of

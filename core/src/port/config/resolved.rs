@@ -174,7 +174,7 @@ impl Config {
         };
         let max_on = self.tcd.and_then(|tcd| match tcd.max_on {
             MaxOn::Auto => {
-                let (gap, cable) = self.pauses_of_others();
+                let (gap, cable) = self.pauses_of_others(&link_rate);
                 let response = QUANTUM_BYTES.saturating_mul(longest_response(&link_rate));
                 let late = self.jitter + self.jitter;
                 let delay = link_rate.duration(PAUSE_LEN.saturating_add(response)) + cable + late;
@@ -232,14 +232,12 @@ impl Config {
 
     /// What is known of how the next switch pauses this port: the bytes between its thresholds, and
     /// both ways to it. A port that pauses others is one of a fabric, whose ports are alike.
-    fn pauses_of_others(&self) -> (u32, Nanos) {
+    fn pauses_of_others(&self, rate: &Rate) -> (u32, Nanos) {
         let Some(ours) = self.pfc.and_then(|pfc| pfc.generate) else {
             return (PAUSE_GAP, PAUSE_CABLE);
         };
-        let gap = match (ours.xoff.given(), ours.xon.given()) {
-            (Some(xoff), Some(xon)) => xoff.saturating_sub(xon),
-            _ => PAUSE_GAP,
-        };
+        let gap = self.gap(&ours, rate, FRAME_WIRE_LEN);
+        let gap = u32::try_from(gap).unwrap_or(u32::MAX);
         (gap, ours.delay.time() + ours.delay.time())
     }
 

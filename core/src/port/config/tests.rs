@@ -164,6 +164,13 @@ fn max_on_follows_the_thresholds_of_the_fabric() {
     );
     let apart = max_on(generate(Room::bytes(100_000), Room::bytes(90_000), 500));
     assert_eq!(apart, auto + 20 * (10_000 - 2 * 1538) * 8 / 10);
+    // An xoff that is worked out may be far from an xon that was given.
+    let room = 3 * 1538 + 84 + 60 * 64 + (2 * 500 + 2 * 50_000) * 10 / 8;
+    for xon in [0, 40_000, 200_000] {
+        let apart = room.max(xon) - xon;
+        let found = max_on(generate(Room::AUTO, Room::bytes(xon), 500));
+        assert_eq!(found, auto + 20 * u64::from(apart) * 8 / 10, "{xon}");
+    }
 }
 
 #[test]
