@@ -2,6 +2,8 @@
 use super::*;
 use proptest::prelude::*;
 
+mod waited;
+
 const THRESHOLD: u64 = 100_000;
 const MAX_ON: Nanos = Nanos(34_000);
 /// A twentieth of what 40 Gbit/s carry in that time.
