@@ -43,9 +43,9 @@
 //! A queue that a pause has built stays above the threshold while it drains, and its flows are not
 //! to blame. It need not even fall: what the pause held up at the switch before comes as fast as
 //! that can send, which is as fast as this port sends, and so the queue stays as long as it is
-//! until all of that has come. So a queue that does not fall is no congestion yet. (By two links what
-//! was held up comes faster than this port sends, and is congestion to it while it does, whatever
-//! its flows want in the long run.) More comes than leaves if one of these is true:
+//! until all of that has come. So a queue that does not fall is no congestion yet. (By two links
+//! what was held up comes faster than this port sends, and is congestion to it while it does,
+//! whatever its flows want in the long run.) More comes than leaves if one of these is true:
 //!
 //! 1. The queue has risen within `max-on`, from the shortest that it was, by a twentieth of what
 //!    the link carries in that time: the degree of congestion that `max-on` is made for.
