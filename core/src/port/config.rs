@@ -268,11 +268,12 @@ options! {
         /// have this; such data is not bounded by data-limit. Give it to all ports of a bridge or
         /// router whose neighbours obey, and nothing is dropped between them. Only at the root of
         /// an Ethernet device, without a child on the data class, with unscheduled off and not with
-        /// no-split-gso. It counts for packets whose way in was this very device, not a VLAN or
-        /// bond on it; and one that is flooded counts for each port that it waits in. Pauses are
-        /// counted in bit times of link, which has to be what the device and the other end really
-        /// have. auto: what comes in a round trip and two full frames, so that the link is not idle
-        /// after a pause. Less pauses earlier; more takes memory.
+        /// no-split-gso. It counts for packets whose way in was this device, or a VLAN on it; not
+        /// by a bond or a VRF, nor routed by a bridge. One that is flooded counts for each port
+        /// that it waits in. Pauses are counted in bit times of link, which has to be what the
+        /// device and the other end really have. auto: what comes in a round trip and two full
+        /// frames, so that the link is not idle after a pause. Less pauses earlier; more takes
+        /// memory.
         pfc: Room, PFC_XOFF "pfc xoff"
             Opt::number_or(
                 Range::new(1, 1 << 30, Unit::Size),

@@ -677,6 +677,21 @@ struct knet_tap *knet_tap_find(const struct Qdisc *sch, int ifindex,
 	return NULL;
 }
 
+/*
+ * The number of the device whose link frames of a VLAN come in by, if @ifindex is the VLAN's device
+ * in the namespace of @sch's; 0 if it is none, or if the link is in another namespace. Under RCU.
+ */
+int knet_vlan_link(const struct Qdisc *sch, int ifindex)
+{
+	struct net *net = dev_net(qdisc_dev(sch));
+	const struct net_device *dev = dev_get_by_index_rcu(net, ifindex);
+
+	if (!dev || !is_vlan_dev(dev))
+		return 0;
+	dev = vlan_dev_real_dev(dev);
+	return net_eq(dev_net(dev), net) ? dev->ifindex : 0;
+}
+
 static int knet_tap_func(struct sk_buff *skb, struct net_device *dev, struct packet_type *type,
 			 struct net_device *orig_dev)
 {

@@ -195,6 +195,7 @@ void knet_tap_unlock(struct knet_tap *tap);
 void knet_tap_wake(const struct knet_tap *tap);
 struct knet_tap *knet_tap_find(const struct Qdisc *sch, int ifindex,
 			       const struct knet_tap *after);
+int knet_vlan_link(const struct Qdisc *sch, int ifindex);
 const u8 *knet_skb_destination(const struct sk_buff *skb);
 
 /*

@@ -195,12 +195,18 @@ impl<L: Listener> Tap<L> {
         mut work: impl FnMut(&mut L) -> Option<(R, bool)>,
     ) -> Option<R> {
         let _rcu = rcu::read_lock();
-        let mut tap = ptr::null_mut();
+        let (mut ifindex, mut tap) = (ifindex, ptr::null_mut());
         loop {
             // SAFETY: `sch` is valid by the caller's promise, and RCU is read-locked until the end.
             tap = unsafe { bindings::knet_tap_find(sch, ifindex, tap) };
             if tap.is_null() {
-                return None;
+                // What came in by a VLAN's device came in by the link below it, which is no VLAN's.
+                // SAFETY: as above.
+                ifindex = unsafe { bindings::knet_vlan_link(sch, ifindex) };
+                if ifindex == 0 {
+                    return None;
+                }
+                continue;
             }
             // SAFETY: `tap` is the first field of an `Inner` that lives until `ended`, which is
             // called a grace period after it can no longer be found. It belongs to a qdisc of the

@@ -12,7 +12,7 @@ use crate::netns::Netns;
 use crate::stats::{self, Counters};
 use crate::tool::Tool;
 use crate::topology::{Builder, Net};
-use crate::traffic::frame::Frame;
+use crate::traffic::frame::{Frame, TPID_C};
 use crate::traffic::{RawSocket, VirtioNetHeader};
 
 /// Bytes of a datagram's payload, and what that takes on the wire over IPv4 and over IPv6.
@@ -89,6 +89,15 @@ impl Bench {
 
     /// The first host sends so many datagrams to the third.
     pub(super) fn send(&self, v6: bool, count: u16) -> Result<()> {
+        self.send_as(v6, count, |frame| frame)
+    }
+
+    /// The same, of a VLAN.
+    fn send_tagged(&self, v6: bool, count: u16) -> Result<()> {
+        self.send_as(v6, count, |frame| frame.tagged(TPID_C, TAG))
+    }
+
+    fn send_as(&self, v6: bool, count: u16, change: fn(Frame) -> Frame) -> Result<()> {
         let host = &self.net.hosts[2];
         for number in 0..count {
             let payload = [number as u8; PAYLOAD];
@@ -96,7 +105,7 @@ impl Bench {
                 true => Frame::udp6(host.v6, 10, 9, &payload),
                 false => Frame::udp4(host.v4, 10, 9, &payload),
             };
-            let frame = frame.to_mac([2, 0, 0, 0, 0, 3]).bytes();
+            let frame = change(frame.to_mac([2, 0, 0, 0, 0, 3])).bytes();
             ensure!(self.first.send(&frame)?, "a frame was dropped on its way");
         }
         Ok(())
@@ -378,6 +387,44 @@ pub(super) fn gone(ctx: &mut Ctx) -> Result<()> {
             .with_context(|| format!("{what} is gone"))?;
         let first = bench.data("p1")?;
         ensure!(first.get("pfc-held") == 0, "{what} gone: {}", first.json);
+    }
+    Ok(())
+}
+
+/// The tag of [`Bench::send_tagged`].
+const TAG: u16 = 10;
+
+/// What comes in by a VLAN's device came in by the link below it.
+pub(super) fn vlan(ctx: &mut Ctx) -> Result<()> {
+    for v6 in [false, true] {
+        let bench = Bench::new()?;
+        let switch = bench.switch()?;
+        switch.ip("link add br9 up type bridge forward_delay 0 mcast_snooping 0")?;
+        for dev in ["p1", "p3"] {
+            switch.ip(&format!("link set {dev} nomaster"))?;
+            switch.ip(&format!(
+                "link add link {dev} name {dev}.{TAG} type vlan id {TAG}"
+            ))?;
+            switch.ip(&format!("link set {dev}.{TAG} master br9 up"))?;
+        }
+        // The bridge forwards some time after a link is up.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        bench.hold(LONG)?;
+        // Its tag is not in what it counts.
+        let wire = WIRE[usize::from(v6)];
+        let fit = XOFF / wire;
+        bench.send_tagged(v6, fit as u16)?;
+        bench.expect(None)?;
+        let held = bench.held()?;
+        ctx.note(format!("{}", bench.data("p3")?.json));
+        ensure!(held == fit * wire, "{held} held");
+        bench.send_tagged(v6, 1)?;
+        bench.expect(Some(LONG))?;
+        bench.hold(0)?;
+        bench.expect(Some(0))?;
+        bench.expect(None)?;
+        let first = bench.data("p1")?;
+        ensure!(first.get("pfc-held") == 0, "{}", first.json);
     }
     Ok(())
 }

@@ -20,6 +20,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("pausing/several", kinds::several).needs(&[Need::VirtualTime]),
     Case::new("pausing/link", kinds::link).needs(&[Need::VirtualTime]),
     Case::new("pausing/shared", kinds::shared).needs(&[Need::VirtualTime]),
+    Case::new("pausing/vlan", bridge::vlan).needs(&[Need::VirtualTime, Need::Module("8021q")]),
     Case::new("pausing/super-packets", bridge::super_packets).needs(&[Need::VirtualTime]),
     Case::new("pausing/gone", bridge::gone).timeout_s(120),
     Case::new("pausing/churn", |ctx| bridge::churn(ctx, 60)).timeout_s(180),
