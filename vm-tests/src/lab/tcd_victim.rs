@@ -185,7 +185,10 @@ fn run(lab: &mut Lab) -> Result<()> {
     }
     let apart = apart(lab, &fabric, &draws)?;
     let why = why(lab, &fabric, &draws)?;
-    lab.report.tables.extend([table, marks, bursts, apart, why]);
+    drop(fabric);
+    let alone = alone(lab, &draws)?;
+    let tables = [table, marks, bursts, apart, why, alone];
+    lab.report.tables.extend(tables);
     lab.report.notes.push(format!(
         "40 Gbit/s, but S1's link has {PERCENT} % of that, and those of the {SENDERS} hosts in the \
          place of S0 what is left of it; links of {} us, a pause at {} kB of each ingress, marks \
@@ -299,6 +302,65 @@ fn why(lab: &mut Lab, fabric: &Fabric, draws: &[Vec<Message>]) -> Result<Table> 
         "DCQCN that cuts as without TCD",
         "policy dcqcn tcd on dcqcn-tcd-cut 1000",
     )?;
+    Ok(table)
+}
+
+/// As in the text: one host, S0, sends all; and TIMELY with an alpha of 0.875, as in the code that
+/// the text's simulator is made after.
+fn alone(lab: &mut Lab, draws: &[Vec<Message>]) -> Result<Table> {
+    let rate = RATE - RATE_OF_S1;
+    let way = Way { first: rate, ..WAY };
+    let fabric = plan_with(RATE, RATE_OF_S1, (1, rate), BUFFER).build()?;
+    let _deaf = fabric.host(R1).enter(|| {
+        UdpSocket::bind((Ipv4Addr::UNSPECIFIED, DISCARD)).context("binding the receiver")
+    })?;
+    let of_one = |draw: &Vec<Message>| -> Vec<Message> {
+        let all = draw.iter();
+        all.map(|it| Message { from: MORE0, ..*it }).collect()
+    };
+    let draws: Vec<_> = draws.iter().map(of_one).collect();
+    let mut heading = vec!["TIMELY, one host sends"];
+    heading.extend(CLASSES.map(|(name, ..)| name));
+    let mut table = Table::new(
+        "all victims from one host: mean slowdown, medians of draws",
+        &heading,
+    );
+    for (title, marks, words) in [
+        ("without TCD", Marks::None, "policy timely tcd off"),
+        ("with TCD", Marks::Tcd, "policy timely tcd on"),
+        (
+            "alpha 0.875, without TCD",
+            Marks::None,
+            "policy timely tcd off timely-weight 875",
+        ),
+        (
+            "alpha 0.875, with TCD",
+            Marks::Tcd,
+            "policy timely tcd on timely-weight 875",
+        ),
+    ] {
+        let sender = (marks, Carrier::Turnstile(words.into()));
+        let outcomes = all(
+            lab,
+            &fabric,
+            &format!("one host, {title}"),
+            &sender,
+            &draws,
+            BURST,
+        )?;
+        let mut cells = vec![title.into()];
+        cells.extend(CLASSES.map(|(_, from, below)| {
+            let each = outcomes
+                .iter()
+                .map(|it| slowdowns(&it.done, &way, (from, below)));
+            let means: Vec<f64> = each
+                .filter(|all| !all.is_empty())
+                .map(|all| mean(&all))
+                .collect();
+            number(median(&means), 2)
+        }));
+        table.row(cells);
+    }
     Ok(table)
 }
 
