@@ -145,6 +145,12 @@ static struct knt_below *knt_below_of(const struct sk_buff *skb)
 	return skb->destructor == knt_packet_left ? (void *)(all & ~KNT_COUNT_MASK) : NULL;
 }
 
+/* Whether anything counts a packet. */
+bool knt_below_counts(const struct sk_buff *skb)
+{
+	return knt_below_of(skb);
+}
+
 /*
  * Whether a packet may stand for one more, which this is to count; NULL: nothing does. Word of one
  * that is several comes when the last part has left. So that there is something to be sent by then

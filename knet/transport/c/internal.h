@@ -132,12 +132,14 @@ void knt_demux_close(struct knt_net *tn);
 void knt_came_by(struct knt_net *tn, const struct sk_buff *skb);
 void knt_came_drop(struct knt_net *tn);
 u32 knt_out_copied(const struct knt_out *out);
+bool knt_out_is_lent(const struct knt_out *out);
 struct knt_below *knt_out_below(const struct knt_net *tn, const struct knt_out *out);
 struct knt_below *knt_below_new(struct knt_net *tn, u32 link);
 bool knt_below_is_for(const struct knt_below *below, u32 link);
 void knt_below_end(struct knt_below *below);
 bool knt_below_has_room(struct knt_below *below, u64 name, u32 most);
 void knt_below_count(struct knt_below *below, struct sk_buff *skb);
+bool knt_below_counts(const struct sk_buff *skb);
 bool knt_below_has_place(struct knt_below *below, const struct sk_buff *skb);
 void knt_below_more(struct knt_below *below, struct sk_buff *skb);
 void knt_below_less_one(struct sk_buff *skb, struct sk_buff *part);
@@ -148,9 +150,41 @@ struct sk_buff *knt_train_alloc(u32 headroom, u32 len);
 /* What packets of a message in a row refer to: a page or block, and which bytes are in it. */
 struct knt_seen {
 	struct page *page;
-	u32 from;
+	struct ubuf_info *call;	/* that lent it with MSG_ZEROCOPY; NULL: none */
+	u32 from;	/* the first one's offset in the message, */
+	u32 at;		/* and in the page */
 	u32 len;	/* 0: nothing yet */
 };
+
+/* lent.c: pages that a call lends, in a row. */
+#define KNT_LOAN 16
+
+struct knt_loan {
+	struct page *pages[KNT_LOAN];
+	struct ubuf_info *call;
+	u32 count;
+	u32 at;		/* where the row begins in the first one */
+	u32 len;
+	u32 used;	/* of these bytes */
+};
+
+struct knt_lent;
+
+struct knt_lent *knt_lent_new(gfp_t gfp);
+u32 knt_lent_free(struct knt_lent *lent);
+bool knt_lent_find(const struct knt_lent *lent, u32 in, u32 base, struct knt_seen *seen);
+bool knt_lent_takes(const struct knt_lent *lent, u32 in);
+void knt_lent_add(struct knt_lent *lent, struct page *page, u32 at, u32 end,
+		  struct ubuf_info *call);
+void knt_lent_add_own(struct knt_lent *lent, struct page *page, u32 in);
+bool knt_lent_refer(struct sk_buff *skb, struct ubuf_info *call);
+void knt_lent_copied(struct ubuf_info *call);
+struct ubuf_info *knt_call_begin(struct sock *sk, size_t len);
+void knt_call_end(struct sock *sk, struct ubuf_info *call, bool done);
+bool knt_loan_may(const struct msghdr *msg);
+bool knt_loan_take(struct knt_loan *loan, struct msghdr *msg, u32 *len);
+u32 knt_loan_next(const struct knt_loan *loan, struct page **page, u32 *at);
+void knt_loan_end(struct knt_loan *loan, struct msghdr *msg);
 
 bool knt_train_add(struct sk_buff *skb, const struct knt_departure *departure,
 		   struct knt_below *below, struct knt_seen *seen);

@@ -2,6 +2,7 @@
 /*
  * What an application wrote of a message. Short messages are in one allocation, and copied into
  * their packet; others in pages, in blocks of eight where they can be had, which packets refer to.
+ * Pages may also be lent (lent.c). One that is as a page of the message's own would be is one.
  */
 #include <linux/mm.h>
 #include <linux/uio.h>
@@ -37,11 +38,13 @@ struct knt_out {
 	 * block, and does not want its page, must not look at the page: it may be freed already.
 	 */
 	struct xarray pages;
+	bool lent;		/* something in them is; before the first of it is there for all */
 	u8 data[];
 };
 
-/* The tag of a block. */
+/* The tags of a block, and of a struct knt_lent. */
 #define KNT_BLOCK 1UL
+#define KNT_LENT 3UL
 
 struct knt_out *knt_out_new(struct sock *sk, u32 length)
 {
@@ -63,6 +66,7 @@ struct knt_out *knt_out_new(struct sock *sk, u32 length)
 	out->below = 0;
 	out->freeing = 0;
 	out->counts = NULL;
+	out->lent = false;
 	sock_hold(sk);
 	out->sk = sk;
 	xa_init_flags(&out->pages, XA_FLAGS_LOCK_BH | XA_FLAGS_ACCOUNT);
@@ -79,11 +83,18 @@ static bool knt_is_block(void *entry)
 	return entry && xa_pointer_tag(entry) == KNT_BLOCK;
 }
 
+static bool knt_is_lent(void *entry)
+{
+	return entry && xa_pointer_tag(entry) == KNT_LENT;
+}
+
 /* How many bytes are free then, for the caller to take them off the account. */
 static u32 knt_out_free_entry(void *entry)
 {
 	u32 bytes = PAGE_SIZE << (knt_is_block(entry) ? KNT_BLOCK_ORDER : 0);
 
+	if (unlikely(knt_is_lent(entry)))
+		return knt_lent_free(xa_untag_pointer(entry));
 	put_page(xa_untag_pointer(entry));
 	return bytes;
 }
@@ -215,49 +226,79 @@ void knt_out_release(struct knt_out *out, u32 below, struct knt_outbox *box)
 	box->outs = out;
 }
 
-/* The page of an offset, where the offset is in it, and how many bytes follow there. */
-static struct page *knt_out_find(struct knt_out *out, u32 offset, u32 *at, u32 *left)
+static void knt_see(struct knt_seen *seen, struct page *page, unsigned long index, u32 len)
+{
+	seen->page = page;
+	seen->call = NULL;
+	seen->from = index << PAGE_SHIFT;
+	seen->at = 0;
+	seen->len = len;
+}
+
+/* The page or block that an offset is in. False: there is none yet. */
+static bool knt_out_find(struct knt_out *out, u32 offset, struct knt_seen *seen)
 {
 	unsigned long index = offset >> PAGE_SHIFT;
 	unsigned long block = index & ~(KNT_BLOCK_PAGES - 1UL);
 	void *entry = xa_load(&out->pages, block);
 
 	if (knt_is_block(entry)) {
-		*at = offset & (PAGE_SIZE * KNT_BLOCK_PAGES - 1);
-		*left = PAGE_SIZE * KNT_BLOCK_PAGES - *at;
-		return xa_untag_pointer(entry);
+		knt_see(seen, xa_untag_pointer(entry), block, PAGE_SIZE * KNT_BLOCK_PAGES);
+		return true;
 	}
-	*at = offset & (PAGE_SIZE - 1);
-	*left = PAGE_SIZE - *at;
 	if (index != block)
 		entry = xa_load(&out->pages, index);
-	return xa_untag_pointer(entry);
+	if (!entry)
+		return false;
+	if (unlikely(knt_is_lent(entry)))
+		return knt_lent_find(xa_untag_pointer(entry), offset & (PAGE_SIZE - 1),
+				     offset & PAGE_MASK, seen);
+	knt_see(seen, xa_untag_pointer(entry), index, PAGE_SIZE);
+	return true;
 }
 
 /*
- * A new page, or a block if that many bytes are to come and it is the place for one. paid: bytes
- * that are charged and not used. room: how many bytes it has.
+ * Charges for a page or block, or for all that is to come at once, if that may be had. paid: bytes
+ * that are charged and not used.
  */
-static struct page *knt_out_grow(struct knt_out *out, u32 len, u32 *paid, u32 *room)
+static bool knt_out_pay(struct knt_out *out, u32 len, u32 size, u32 *paid)
+{
+	u32 all = max_t(u32, round_up(len, PAGE_SIZE), size);
+
+	if (*paid >= size)
+		return true;
+	if (!knt_mem_charge_out(out->sk, all - *paid)) {
+		all = size;
+		if (!knt_mem_charge_out(out->sk, all - *paid))
+			return false;
+	}
+	*paid = all;
+	return true;
+}
+
+static bool knt_out_store(struct knt_out *out, unsigned long index, void *pointer,
+			  unsigned long tag)
+{
+	void *entry = xa_tag_pointer(pointer, tag);
+
+	return !xa_err(xa_store_bh(&out->pages, index, entry, KNT_OUT_GFP));
+}
+
+/*
+ * A new page, or a block if that many bytes are to come and it is the place for one, for what is
+ * written next.
+ */
+static bool knt_out_grow(struct knt_out *out, u32 len, u32 *paid, struct knt_seen *seen)
 {
 	unsigned long index = out->written >> PAGE_SHIFT;
+	u32 in = out->written & (PAGE_SIZE - 1);
 	struct page *page = NULL;
-	u32 order = 0, size, all;
-	void *entry;
+	u32 order = 0;
 
-	if (!(index & (KNT_BLOCK_PAGES - 1)) && len > PAGE_SIZE * KNT_BLOCK_PAGES / 2)
+	if (!in && !(index & (KNT_BLOCK_PAGES - 1)) && len > PAGE_SIZE * KNT_BLOCK_PAGES / 2)
 		order = KNT_BLOCK_ORDER;
-	size = PAGE_SIZE << order;
-	if (*paid < size) {
-		/* For all that is to come at once, if that may be had. */
-		all = max_t(u32, round_up(len, PAGE_SIZE), size);
-		if (!knt_mem_charge_out(out->sk, all - *paid)) {
-			all = size;
-			if (!knt_mem_charge_out(out->sk, all - *paid))
-				return NULL;
-		}
-		*paid = all;
-	}
+	if (!knt_out_pay(out, len, PAGE_SIZE << order, paid))
+		return false;
 	if (order)
 		page = alloc_pages(GFP_KERNEL_ACCOUNT | __GFP_COMP | __GFP_NOWARN | __GFP_NORETRY, order);
 	if (!page) {
@@ -265,37 +306,116 @@ static struct page *knt_out_grow(struct knt_out *out, u32 len, u32 *paid, u32 *r
 		page = alloc_pages(KNT_OUT_GFP, 0);
 	}
 	if (!page)
-		return NULL;
-	entry = xa_tag_pointer(page, order ? KNT_BLOCK : 0);
-	if (xa_err(xa_store_bh(&out->pages, index, entry, KNT_OUT_GFP))) {
+		return false;
+	if (unlikely(in)) {
+		/* Behind what was lent. */
+		knt_lent_add_own(xa_untag_pointer(xa_load(&out->pages, index)), page, in);
+	} else if (!knt_out_store(out, index, page, order ? KNT_BLOCK : 0)) {
 		put_page(page);
-		return NULL;
+		return false;
 	}
-	*room = PAGE_SIZE << order;
-	*paid -= *room;
-	return page;
+	*paid -= PAGE_SIZE << order;
+	knt_see(seen, page, index, PAGE_SIZE << order);
+	return true;
+}
+
+/* A page of the message for what is lent, which begins with all of a page if that is given. */
+static bool knt_out_lend(struct knt_out *out, u32 len, u32 *paid, struct page *whole,
+			 struct knt_lent **lent)
+{
+	unsigned long index = out->written >> PAGE_SHIFT;
+
+	*lent = NULL;
+	if (!knt_out_pay(out, len, PAGE_SIZE, paid))
+		return false;
+	if (whole) {
+		if (!knt_out_store(out, index, whole, 0))
+			return false;
+		get_page(whole);
+	} else {
+		*lent = knt_lent_new(KNT_OUT_GFP);
+		if (!*lent)
+			return false;
+		if (!knt_out_store(out, index, *lent, KNT_LENT)) {
+			knt_lent_free(*lent);
+			return false;
+		}
+	}
+	*paid -= PAGE_SIZE;
+	return true;
+}
+
+/*
+ * Takes pages that a call lends, for up to *len bytes; returns for how many. 0: so many as *len
+ * says then have to be copied, as far as they fit where they come.
+ */
+static int knt_out_borrow(struct knt_out *out, struct msghdr *msg, u32 *len, u32 *paid)
+{
+	u32 in = out->written & (PAGE_SIZE - 1);
+	struct knt_lent *lent = NULL;
+	struct knt_seen seen;
+	struct knt_loan loan;
+
+	/* A page of the message's own is filled first. */
+	if (knt_out_find(out, out->written, &seen))
+		return 0;
+	if (in) {
+		lent = xa_untag_pointer(xa_load(&out->pages, out->written >> PAGE_SHIFT));
+		if (!knt_lent_takes(lent, in))
+			return 0;
+	}
+	if (!knt_loan_take(&loan, msg, len))
+		return 0;
+	WRITE_ONCE(out->lent, true);
+	while (loan.used < loan.len) {
+		struct page *page;
+		u32 at, bytes;
+		bool whole;
+
+		bytes = min_t(u32, knt_loan_next(&loan, &page, &at), PAGE_SIZE - in);
+		whole = bytes == PAGE_SIZE && !loan.call;
+		if (!in && !knt_out_lend(out, *len - loan.used, paid, whole ? page : NULL, &lent))
+			break;
+		if (!whole)
+			knt_lent_add(lent, page, at, in + bytes, loan.call);
+		loan.used += bytes;
+		smp_store_release(&out->written, out->written + bytes);
+		in = (in + bytes) & (PAGE_SIZE - 1);
+		if (in && !knt_lent_takes(lent, in))
+			break;
+	}
+	knt_loan_end(&loan, msg);
+	return loan.used ?: -ENOBUFS;
 }
 
 static int knt_out_fill(struct knt_out *out, struct msghdr *msg, u32 len, u32 *paid)
 {
+	bool lends = knt_loan_may(msg);
+	struct knt_seen seen;
 	u32 done = 0;
 
 	while (done < len) {
-		u32 at, left, copied;
-		struct page *page;
+		u32 most = len - done, skip, copied;
 
-		page = knt_out_find(out, out->written, &at, &left);
-		if (!page) {
-			page = knt_out_grow(out, len - done, paid, &left);
-			if (!page)
-				return done ?: -ENOBUFS;
-			left -= at;
+		if (unlikely(lends)) {
+			int lent = knt_out_borrow(out, msg, &most, paid);
+
+			if (lent < 0)
+				return done ?: lent;
+			done += lent;
+			if (lent)
+				continue;
 		}
-		left = min(left, len - done);
-		copied = copy_from_iter(page_address(page) + at, left, &msg->msg_iter);
+		if (!knt_out_find(out, out->written, &seen) &&
+		    !knt_out_grow(out, most, paid, &seen))
+			return done ?: -ENOBUFS;
+		skip = out->written - seen.from;
+		most = min(seen.len - skip, most);
+		copied = copy_from_iter(page_address(seen.page) + seen.at + skip, most,
+					&msg->msg_iter);
 		smp_store_release(&out->written, out->written + copied);
 		done += copied;
-		if (copied < left)
+		if (copied < most)
 			return done ?: -EFAULT;
 	}
 	return done;
@@ -328,19 +448,19 @@ u32 knt_out_copied(const struct knt_out *out)
 	return out->room;
 }
 
-/* The same of what the last packet of a row was in, mostly. */
-static struct page *knt_out_seek(struct knt_out *out, u32 offset, u32 *at, u32 *left,
-				 struct knt_seen *seen)
+/* Whether pages of it are lent. */
+bool knt_out_is_lent(const struct knt_out *out)
 {
-	if (offset - seen->from < seen->len) {
-		*at = offset - seen->from;
-		*left = seen->len - *at;
-		return seen->page;
-	}
-	seen->page = knt_out_find(out, offset, at, left);
-	seen->from = offset - *at;
-	seen->len = seen->page ? *at + *left : 0;
-	return seen->page;
+	return READ_ONCE(out->lent);
+}
+
+static void knt_put_copy(struct sk_buff *skb, struct page *page, u32 at, u32 len)
+{
+	/* Such a page is lent, and no block. */
+	if (PageHighMem(page))
+		memcpy_from_page(skb_put(skb, len), page, at, len);
+	else
+		skb_put_data(skb, page_address(page) + at, len);
 }
 
 /*
@@ -362,20 +482,26 @@ bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 le
 		return true;
 	}
 	while (len) {
-		struct page *page;
-		u32 at, left;
+		/* It is where the last packet of the row was, mostly. */
+		u32 skip = offset - seen->from, at, left;
 
-		page = knt_out_seek(out, offset, &at, &left, seen);
-		if (!page)
-			return false;
-		left = min(left, len);
-		if (copy) {
-			skb_put_data(skb, page_address(page) + at, left);
-		} else {
-			if (skb_shinfo(skb)->nr_frags >= MAX_SKB_FRAGS)
+		if (skip >= seen->len) {
+			if (!knt_out_find(out, offset, seen)) {
+				seen->len = 0;
 				return false;
-			get_page(page);
-			skb_add_rx_frag(skb, skb_shinfo(skb)->nr_frags, page, at, left, left);
+			}
+			skip = offset - seen->from;
+		}
+		at = seen->at + skip;
+		left = min(seen->len - skip, len);
+		if (copy) {
+			knt_put_copy(skb, seen->page, at, left);
+		} else {
+			if (skb_shinfo(skb)->nr_frags >= MAX_SKB_FRAGS ||
+			    (unlikely(knt_out_is_lent(out)) && !knt_lent_refer(skb, seen->call)))
+				return false;
+			get_page(seen->page);
+			skb_add_rx_frag(skb, skb_shinfo(skb)->nr_frags, seen->page, at, left, left);
 		}
 		offset += left;
 		len -= left;

@@ -51,6 +51,36 @@ static bool knt_goes_with(struct sk_buff *skb, const struct knt_departure *depar
 	       !memcmp(&cb->to, &departure->to, sizeof(cb->to));
 }
 
+/* A packet's header and payload: see knt_out_attach(). */
+static __always_inline struct sk_buff *knt_make(const struct knt_departure *departure, bool copy,
+						struct knt_seen *seen)
+{
+	const struct knt_seal *seal = departure->seal;
+	struct knt_out *out = departure->out;
+	struct sk_buff *skb;
+
+	skb = out && !copy ? knt_train_alloc(KNT_HEADROOM, departure->head_len) :
+			     knt_alloc(departure->head_len + (copy ? departure->len : 0) +
+				       (seal ? KNT_TAG + KNT_LABEL : 0));
+	if (!skb)
+		return NULL;
+	skb_put_data(skb, departure->head, departure->head_len);
+	if (out && !knt_out_attach(out, skb, departure->offset, departure->len, copy, seen)) {
+		kfree_skb(skb);
+		return NULL;
+	}
+	if (seal)
+		knt_seal_payload(skb, departure->head_len, seal);
+	return skb;
+}
+
+/* Seldom: not in the midst of what all packets pass. */
+static noinline struct sk_buff *knt_make_copy(const struct knt_departure *departure,
+					      struct knt_seen *seen)
+{
+	return knt_make(departure, true, seen);
+}
+
 /* Makes a packet: see knt_outbox_add() and, of the pages, knt_out_attach(). */
 static bool knt_add(struct knt_net *tn, struct knt_outbox *box,
 		    const struct knt_departure *departure, struct knt_seen *seen)
@@ -59,7 +89,7 @@ static bool knt_add(struct knt_net *tn, struct knt_outbox *box,
 	const struct knt_seal *seal = departure->seal;
 	/* What is written stays as it is: a copy of it is encrypted. */
 	bool copy = out && (seal || departure->len <= max_t(u32, KNT_COPY, knt_out_copied(out)));
-	bool joins = out && !copy;
+	bool joins = out && !copy, lent = out && unlikely(knt_out_is_lent(out));
 	struct sock *sk = departure->sk;
 	struct knt_below *below = NULL;
 	struct sk_buff *skb;
@@ -78,18 +108,21 @@ static bool knt_add(struct knt_net *tn, struct knt_outbox *box,
 	if (joins && knt_goes_with(box->last, departure) &&
 	    knt_train_add(box->last, departure, below, seen))
 		return true;
-	skb = joins ? knt_train_alloc(KNT_HEADROOM, departure->head_len) :
-		      knt_alloc(departure->head_len + (copy ? departure->len : 0) +
-				(seal ? KNT_TAG + KNT_LABEL : 0));
+	skb = knt_make(departure, copy, seen);
+	if (lent && joins && (!skb || (below && skb_zcopy(skb)))) {
+		/*
+		 * It is in too many pages, or in those of several calls with MSG_ZEROCOPY; or what
+		 * counts it has its count where that has its own.
+		 */
+		if (skb)
+			kfree_skb(skb);
+		joins = false;
+		skb = knt_make_copy(departure, seen);
+	}
 	if (!skb)
 		return false;
-	skb_put_data(skb, departure->head, departure->head_len);
-	if (out && !knt_out_attach(out, skb, departure->offset, departure->len, copy, seen)) {
-		kfree_skb(skb);
-		return false;
-	}
-	if (seal)
-		knt_seal_payload(skb, departure->head_len, seal);
+	if (lent && (seal || (below && !joins)))
+		knt_lent_copied(seen->call);
 	if (sk) {
 		/*
 		 * What a message may take is counted by its bytes, and who waits for room is woken by

@@ -345,6 +345,21 @@ static bool knt_wants_space(struct sock *sk)
 	return knt_ops->poll(sk) & KNT_WRITABLE;
 }
 
+/* With MSG_ZEROCOPY, of a socket that has SO_ZEROCOPY. */
+static int knt_send_lent(struct sock *sk, struct msghdr *msg, size_t len)
+{
+	struct ubuf_info *call = knt_call_begin(sk, len);
+	int sent;
+
+	if (!call)
+		return -ENOBUFS;
+	msg->msg_ubuf = call;
+	sent = knt_ops->send(sk, msg, len);
+	msg->msg_ubuf = NULL;
+	knt_call_end(sk, call, sent > 0);
+	return sent;
+}
+
 static int knt_sendmsg(struct sock *sk, struct msghdr *msg, size_t len)
 {
 	bool asks;
@@ -359,7 +374,11 @@ static int knt_sendmsg(struct sock *sk, struct msghdr *msg, size_t len)
 	if (asks)
 		sk_set_bit(SOCKWQ_ASYNC_NOSPACE, sk);
 	lock_sock(sk);
-	sent = knt_ops->send(sk, msg, len);
+	if (unlikely(msg->msg_flags & MSG_ZEROCOPY) && sock_flag(sk, SOCK_ZEROCOPY) &&
+	    !msg->msg_ubuf && len)
+		sent = knt_send_lent(sk, msg, len);
+	else
+		sent = knt_ops->send(sk, msg, len);
 	release_sock(sk);
 	if (asks && sent != -EAGAIN)
 		sk_clear_bit(SOCKWQ_ASYNC_NOSPACE, sk);
@@ -388,6 +407,23 @@ static int knt_ops_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, 
 	return knt_recvmsg(sock->sk, msg, len, flags);
 }
 
+/* The kernel takes it for sockets of TCP and UDP alone. */
+static int knt_set_zerocopy(struct sock *sk, sockptr_t from, unsigned int len)
+{
+	int value;
+
+	if (len < sizeof(value))
+		return -EINVAL;
+	if (copy_from_sockptr(&value, from, sizeof(value)))
+		return -EFAULT;
+	if (value < 0 || value > 1)
+		return -EINVAL;
+	lock_sock(sk);
+	sock_valbool_flag(sk, SOCK_ZEROCOPY, value);
+	release_sock(sk);
+	return 0;
+}
+
 /* Programs that choose among sockets which share a port: nobody would ask them. */
 static int knt_ops_setsockopt(struct socket *sock, int level, int option, sockptr_t from,
 			      unsigned int len)
@@ -401,6 +437,8 @@ static int knt_ops_setsockopt(struct socket *sock, int level, int option, sockpt
 	case SO_ATTACH_REUSEPORT_EBPF:
 	case SO_DETACH_REUSEPORT_BPF:
 		return -EOPNOTSUPP;
+	case SO_ZEROCOPY:
+		return knt_set_zerocopy(sock->sk, from, len);
 	case SO_RCVBUF:
 	case SO_RCVBUFFORCE:
 	case SO_BUF_LOCK:

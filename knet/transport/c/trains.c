@@ -151,6 +151,9 @@ bool knt_train_apart(struct sk_buff *skb, u32 skip, u32 headroom)
 		if (skb_copy_bits(skb, offset, skb_put(part, first), first) ||
 		    !knt_refer(part, skb, offset + first, len - first))
 			goto drop;
+		/* Whose the pages are, if they are lent. */
+		skb_shinfo(part)->flags |= skb_shinfo(skb)->flags & SKBFL_SHARED_FRAG;
+		skb_zcopy_set(part, skb_zcopy(skb), NULL);
 	}
 	rest = skb->len > skip + size ? skb->len - skip - size : 0;
 	truesize = skb->truesize;

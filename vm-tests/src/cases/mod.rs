@@ -88,6 +88,7 @@ const ALL: &[&[Case]] = &[
     transport::trains::CASES,
     transport::unasked::CASES,
     transport::programs::CASES,
+    transport::zerocopy::CASES,
     fuzz::CASES,
 ];
 

@@ -13,6 +13,7 @@ use super::support::{
     addresses, configure_all, hosts, joined, nothing_more, receive, same, sender, socket, PATIENCE,
     PORT,
 };
+use super::zerocopy;
 use crate::harness::{Case, Ctx, Need};
 use crate::netns::Netns;
 use crate::pcap::{Capture, Packet};
@@ -170,6 +171,7 @@ fn exchange(net: &Net, to: SocketAddr) -> Result<Vec<Packet>> {
         same("a message", &got.data, &message(got.data.len()))?;
     }
     nothing_more(&receiver)?;
+    zerocopy::unharmed(&net.hosts[0].ns, &receiver, to)?;
     wire.finish()
 }
 

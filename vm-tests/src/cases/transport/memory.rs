@@ -40,13 +40,13 @@ pub(in crate::cases) const CASES: &[Case] = &[
 /// Where the control groups are shown.
 const GROUPS: &str = "/run/turnstile-cgroups";
 /// The group of the one who takes what he can get.
-const GROUP: &str = "/run/turnstile-cgroups/greedy";
+pub(super) const GROUP: &str = "/run/turnstile-cgroups/greedy";
 
 /// The control groups' file system, while the case runs.
-struct Groups;
+pub(super) struct Groups;
 
 impl Groups {
-    fn new() -> Result<Self> {
+    pub(super) fn new() -> Result<Self> {
         fs::create_dir_all(GROUPS)?;
         const NONE: Option<&str> = None;
         mount(NONE, GROUPS, Some("cgroup2"), MsFlags::empty(), NONE).context("cgroup2")?;
@@ -66,7 +66,7 @@ impl Drop for Groups {
 }
 
 /// The number behind a name in a file of names and numbers.
-fn number(file: &str, name: &str) -> Result<u64> {
+pub(super) fn number(file: &str, name: &str) -> Result<u64> {
     let text = fs::read_to_string(file).with_context(|| format!("reading {file}"))?;
     let line = text
         .lines()
@@ -117,13 +117,13 @@ fn unprivileged(ctx: &mut Ctx) -> Result<()> {
 }
 
 /// A process in the group.
-struct Child {
+pub(super) struct Child {
     pid: Pid,
     here: UnixStream,
 }
 
 impl Child {
-    fn new(act: fn(&mut UnixStream) -> Result<()>) -> Result<Self> {
+    pub(super) fn new(act: fn(&mut UnixStream) -> Result<()>) -> Result<Self> {
         let (here, there) = UnixStream::pair()?;
         // SAFETY: the child is this process with one thread, which does not return from here.
         match unsafe { fork() }? {
@@ -138,7 +138,7 @@ impl Child {
     }
 
     /// What it says next. It goes on.
-    fn told(&mut self) -> Result<String> {
+    pub(super) fn told(&mut self) -> Result<String> {
         let mut line = Vec::new();
         let mut byte = [0];
         while self.here.read(&mut byte)? == 1 && byte != *b"\n" {
@@ -148,7 +148,7 @@ impl Child {
         Ok(String::from_utf8_lossy(&line).into_owned())
     }
 
-    fn end(self) -> Result<()> {
+    pub(super) fn end(self) -> Result<()> {
         drop(self.here);
         waitpid(self.pid, None)?;
         Ok(())
@@ -164,7 +164,7 @@ fn acts(mut to: UnixStream, act: fn(&mut UnixStream) -> Result<()>) -> Result<()
     result
 }
 
-fn say(to: &mut UnixStream, what: &str) -> Result<()> {
+pub(super) fn say(to: &mut UnixStream, what: &str) -> Result<()> {
     to.write_all(what.as_bytes())?;
     to.write_all(b"\n")?;
     let mut byte = [0];
@@ -213,7 +213,7 @@ fn take_all(to: &mut UnixStream) -> Result<()> {
 }
 
 /// What the group may have, bytes.
-const MOST: u64 = 32 << 20;
+pub(super) const MOST: u64 = 32 << 20;
 
 /// Who sends more than his group may have is refused, or waits, and goes on when what he has sent
 /// is delivered. Nobody is killed for it.

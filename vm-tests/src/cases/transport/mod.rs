@@ -51,6 +51,7 @@ pub(super) mod turns;
 pub(super) mod unasked;
 pub(super) mod uplinks;
 mod watch;
+pub(super) mod zerocopy;
 
 pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/smoke-ipv4", |ctx| smoke::sizes(ctx, false)),
