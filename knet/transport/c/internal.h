@@ -168,6 +168,13 @@ struct knt_loan {
 	u32 used;	/* of these bytes */
 };
 
+/* A call that reads into a pipe: its msg_flags have MSG_SPLICE_PAGES. */
+struct knt_splice {
+	struct msghdr msg;
+	struct sock *sk;
+	struct pipe_inode_info *pipe;
+};
+
 struct knt_lent;
 
 struct knt_lent *knt_lent_new(gfp_t gfp);

@@ -605,9 +605,26 @@ static int knt_part_copy_train(const struct knt_part *part, struct iov_iter *to)
 	return 0;
 }
 
+/* Refers to the packet's pages from a pipe. Returns how much there was room for. */
+static int knt_part_splice(const struct knt_part *part, const struct knt_splice *splice)
+{
+	u32 done = 0, len, skip;
+	int moved;
+
+	while (done < part->len) {
+		len = part->len - done;
+		skip = knt_segment_at(knt_seg(part->skb), part->skip + done, &len);
+		moved = skb_splice_bits(part->skb, splice->sk, skip, splice->pipe, len, 0);
+		if (moved <= 0)
+			return done ?: moved ?: -ENOBUFS;
+		done += moved;
+	}
+	return done;
+}
+
 /*
- * To the application's memory. Sleeps. What is looked at of the packet is not changed any more,
- * whoever else has it.
+ * To the application's memory, or into a pipe; returns how much. Sleeps. What is looked at of the
+ * packet is not changed any more, whoever else has it.
  */
 int knt_part_copy(const struct knt_part *part, struct msghdr *msg)
 {
@@ -615,10 +632,14 @@ int knt_part_copy(const struct knt_part *part, struct msghdr *msg)
 	size_t before = iov_iter_count(&msg->msg_iter);
 	int err;
 
-	if (!seg->each)
-		return skb_copy_datagram_msg(part->skb, seg->skip + part->skip, msg, part->len);
+	if (unlikely(msg->msg_flags & MSG_SPLICE_PAGES))
+		return knt_part_splice(part, container_of(msg, struct knt_splice, msg));
+	if (!seg->each) {
+		err = skb_copy_datagram_msg(part->skb, seg->skip + part->skip, msg, part->len);
+		return err ?: part->len;
+	}
 	err = knt_part_copy_train(part, &msg->msg_iter);
 	if (err)
 		iov_iter_revert(&msg->msg_iter, before - iov_iter_count(&msg->msg_iter));
-	return err;
+	return err ?: part->len;
 }

@@ -407,6 +407,22 @@ static int knt_ops_recvmsg(struct socket *sock, struct msghdr *msg, size_t len, 
 	return knt_recvmsg(sock->sk, msg, len, flags);
 }
 
+/* Into a pipe: with references to the pages that the message came in. */
+static ssize_t knt_ops_splice_read(struct socket *sock, loff_t *pos, struct pipe_inode_info *pipe,
+				   size_t len, unsigned int flags)
+{
+	struct knt_splice splice = {
+		.msg = { .msg_flags = MSG_SPLICE_PAGES },
+		.sk = sock->sk,
+		.pipe = pipe,
+	};
+
+	if (*pos)
+		return -ESPIPE;
+	return knt_recvmsg(sock->sk, &splice.msg, len,
+			   sock->file->f_flags & O_NONBLOCK ? MSG_DONTWAIT : 0);
+}
+
 /* The kernel takes it for sockets of TCP and UDP alone. */
 static int knt_set_zerocopy(struct sock *sk, sockptr_t from, unsigned int len)
 {
@@ -553,6 +569,7 @@ static const struct proto_ops knt_inet_ops = {
 	.getsockopt = sock_common_getsockopt,
 	.sendmsg = knt_ops_sendmsg,
 	.recvmsg = knt_ops_recvmsg,
+	.splice_read = knt_ops_splice_read,
 	.mmap = sock_no_mmap,
 };
 
@@ -590,6 +607,7 @@ static const struct proto_ops knt_inet6_ops = {
 	.getsockopt = sock_common_getsockopt,
 	.sendmsg = knt_ops_sendmsg,
 	.recvmsg = knt_ops_recvmsg,
+	.splice_read = knt_ops_splice_read,
 	.mmap = sock_no_mmap,
 #ifdef CONFIG_COMPAT
 	.compat_ioctl = inet6_compat_ioctl,

@@ -12,7 +12,7 @@ use crate::{
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ops::Range;
 use core::ptr::NonNull;
-use kernel::error::{to_result, Error, Result};
+use kernel::error::{Error, Result};
 
 /// What an application wrote of a message. There is one for each [`Writer`].
 ///
@@ -315,10 +315,10 @@ impl Parts {
         self.count == 0
     }
 
-    /// Copies all to the application; returns how many bytes. Sleeps.
+    /// Gives all to the application, or as much as it has room for; returns how many bytes. Sleeps.
     ///
     /// # Errors
-    /// `EFAULT`, if nothing could be copied.
+    /// `EFAULT`, `EAGAIN` or `ENOBUFS`, if nothing could be given.
     pub fn copy_to<T: Transport>(
         &self,
         _net: &mut Net<'_, T>,
@@ -326,11 +326,16 @@ impl Parts {
     ) -> Result<u32> {
         let mut done = 0u32;
         for part in self.filled() {
-            // SAFETY: the part has a reference to its packet, and the call is a `recvmsg`.
-            match to_result(unsafe { bindings::knt_part_copy(part, message.as_raw()) }) {
-                Ok(()) => done = done.saturating_add(part.len),
-                Err(error) if done == 0 => return Err(error),
+            // SAFETY: the part has a reference to its packet, and the call is a `recvmsg`, or what
+            // is one to Rust.
+            let copied = unsafe { bindings::knt_part_copy(part, message.as_raw()) };
+            match u32::try_from(copied) {
+                Ok(copied) => done = done.saturating_add(copied),
+                Err(_) if done == 0 => return Err(Error::from_errno(copied)),
                 Err(_) => break,
+            }
+            if u32::try_from(copied) != Ok(part.len) {
+                break;
             }
         }
         Ok(done)

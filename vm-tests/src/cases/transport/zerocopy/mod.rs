@@ -4,6 +4,7 @@
 mod calls;
 mod lent;
 mod limits;
+mod out;
 mod spliced;
 
 pub(super) use lent::unharmed;
@@ -18,6 +19,11 @@ pub(in crate::cases) const CASES: &[Case] = &[
     ),
     Case::new("transport/zerocopy/past-the-end", spliced::past_the_end),
     Case::new("transport/zerocopy/pieces", spliced::pieces).timeout_s(120),
+    Case::new("transport/zerocopy/splice-out", out::messages).timeout_s(120),
+    Case::new(
+        "transport/zerocopy/splice-out-by-reference",
+        out::by_reference,
+    ),
     Case::new("transport/zerocopy/option", lent::option),
     Case::new("transport/zerocopy/reports", lent::reports),
     Case::new("transport/zerocopy/not-copied", lent::not_copied),
