@@ -305,8 +305,8 @@ fn why(lab: &mut Lab, fabric: &Fabric, draws: &[Vec<Message>]) -> Result<Table> 
     Ok(table)
 }
 
-/// As in the text: one host, S0, sends all; and TIMELY with an alpha of 0.875, as in the code that
-/// the text's simulator is made after.
+/// As in the text: one host, S0, sends all; and TIMELY with an alpha of 0.875, as *ECN or Delay*
+/// (CoNEXT 2016) has it.
 fn alone(lab: &mut Lab, draws: &[Vec<Message>]) -> Result<Table> {
     let rate = RATE - RATE_OF_S1;
     let way = Way { first: rate, ..WAY };

@@ -163,7 +163,7 @@ fn run(lab: &mut Lab) -> Result<()> {
 }
 
 /// What is left of TCD's effect where a mark cuts no harder than without it, and where TIMELY's
-/// filter is as quick as in the code that the text's simulator is made after.
+/// filter is as quick as *ECN or Delay* (CoNEXT 2016) has it.
 fn why(lab: &mut Lab, fabric: &Fabric, (name, messages): (&str, &[Message])) -> Result<Table> {
     let mut heading = vec!["senders"];
     heading.extend(CLASSES.map(|(class, ..)| class));
