@@ -17,6 +17,7 @@ use turnstile_core::{
     pfc::frame::{Frame, Refused, ETHERTYPE},
     pfc::ledger::{self, Debt},
     pfc::pause::{self, Pauses, Progress, State},
+    pfc::PRIORITIES,
     port::config::{Allowance, Config, Pfc, Resolved},
     port::hold::Heard,
     units::Nanos,
@@ -67,9 +68,12 @@ impl Link {
 }
 
 /// What is counted of both.
+#[derive(Default)]
 pub(crate) struct Counts {
     /// Of pauses that were heard.
     pub(crate) heard: pause::Counters,
+    /// The same of each priority, if data has some.
+    pub(crate) of_priorities: Option<[pause::PartCounters; PRIORITIES as usize]>,
     pub(crate) refused: u64,
     /// Of pauses that were sent, while others are paused: what is allowed, what is held, and what
     /// was counted.
@@ -177,15 +181,15 @@ impl Ear {
     }
 
     /// What was counted of data, and the frames that said nothing.
-    pub(crate) fn counts(&self, now: Nanos) -> Counts {
+    #[inline(never)]
+    pub(crate) fn count(&self, now: Nanos, to: &mut Counts) {
         let inner = &*self.0;
-        Counts {
-            heard: inner.pauses.counters(now),
-            refused: inner.refused,
-            sent: inner
-                .allowance
-                .map(|allowance| (inner.as_it_is(allowance), inner.ledger.counters(now))),
-        }
+        to.heard = inner.pauses.counters(now);
+        to.of_priorities = inner.pauses.of_priorities(now);
+        to.refused = inner.refused;
+        to.sent = inner
+            .allowance
+            .map(|allowance| (inner.as_it_is(allowance), inner.ledger.counters(now)));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
     group::Membership,
     options::{self, refuse},
     packet::{OnChange, OnEnqueue, OnReset, PortPacket, PortQueue},
-    pauses::{Ear, Link},
+    pauses::{Counts, Ear, Link},
     report,
 };
 use kernel::prelude::*;
@@ -774,12 +774,18 @@ impl Qdisc for TurnstilePort {
         stats: &mut Stats,
     ) -> Result {
         let now = now();
-        let said = on.listener(|ear| (ear.heard_of_data(now), ear.counts(now)));
-        let pauses = said.map(|(heard, counts)| {
-            // Markers may not have heard yet: nothing has left since.
-            self.port.obey(now, &heard);
-            counts
+        // They are large, and not copied.
+        let mut counts = Counts::default();
+        let heard = on.listener(|ear| {
+            ear.count(now, &mut counts);
+            ear.heard_of_data(now)
         });
-        report::class(self, on.context().child(CHILD), minor, pauses, stats)
+        if let Some(heard) = &heard {
+            // Markers may not have heard yet: nothing has left since.
+            self.port.obey(now, heard);
+        }
+        let child = on.context().child(CHILD);
+        let pauses = heard.is_some().then_some(&counts);
+        report::class(self, child, minor, pauses, stats)
     }
 }

@@ -9,6 +9,7 @@ use core::num::NonZero;
 use kernel::prelude::*;
 use knet::{Child, ClassStats, Message, Stats};
 use turnstile_core::{
+    pfc::{pause::PartCounters, PRIORITIES},
     port::band::Band,
     port::marker::tcd::State,
     port::uapi::{self, band_stat, port_stat},
@@ -138,11 +139,13 @@ impl InChild {
 }
 
 /// Statistics of one class.
+// Not inlined: its caller has what was counted of pauses on the stack.
+#[inline(never)]
 pub(crate) fn class(
     this: &TurnstilePort,
     child: Option<Child<'_>>,
     minor: u16,
-    pauses: Option<Counts>,
+    pauses: Option<&Counts>,
     stats: &mut Stats,
 ) -> Result {
     let Some(band) = u8::try_from(minor)
@@ -181,8 +184,8 @@ pub(crate) fn class(
         counted(&band_stats, (queued, child), message)?;
         if band == Band::Data {
             markers(this, message)?;
-            heard(band_stats.stormed, pauses.as_ref(), message)?;
-            sent(pauses.as_ref(), message)?;
+            heard(band_stats.stormed, pauses, message)?;
+            sent(pauses, message)?;
         }
         Ok(())
     })
@@ -234,21 +237,40 @@ fn heard(stormed: u64, pauses: Option<&Counts>, message: &mut Message) -> Result
     if pauses.is_none() && stormed == 0 {
         return Ok(());
     }
-    let (pauses, refused) = pauses.map_or_else(Default::default, |all| (all.heard, all.refused));
+    let (heard, refused) = pauses.map_or_else(Default::default, |all| (all.heard, all.refused));
     all(
         message,
         band_stat::PAD,
         &[
             (band_stat::STORMED, stormed),
-            (band_stat::PFC_PAUSED, pauses.paused),
-            (band_stat::PFC_RESUMED, pauses.resumed),
-            (band_stat::PFC_PAUSES, pauses.pauses),
-            (band_stat::PFC_TIME, pauses.time.0),
-            (band_stat::PFC_LONGEST, pauses.longest.0),
-            (band_stat::PFC_STORMS, pauses.storms),
+            (band_stat::PFC_PAUSED, heard.paused),
+            (band_stat::PFC_RESUMED, heard.resumed),
+            (band_stat::PFC_PAUSES, heard.pauses),
+            (band_stat::PFC_TIME, heard.time.0),
+            (band_stat::PFC_LONGEST, heard.longest.0),
+            (band_stat::PFC_STORMS, heard.storms),
             (band_stat::PFC_REFUSED, refused),
         ],
-    )
+    )?;
+    match pauses.and_then(|all| all.of_priorities.as_ref()) {
+        Some(priorities) => of_priorities(priorities, message),
+        None => Ok(()),
+    }
+}
+
+/// The same of each priority.
+#[inline(never)]
+fn of_priorities(all: &[PartCounters; PRIORITIES as usize], message: &mut Message) -> Result {
+    let mut each = |number, of: fn(&PartCounters) -> u64| {
+        let mut bytes = [0; PRIORITIES as usize * size_of::<u64>()];
+        for (to, priority) in bytes.chunks_exact_mut(size_of::<u64>()).zip(all) {
+            to.copy_from_slice(&of(priority).to_ne_bytes());
+        }
+        message.bytes(number, &bytes)
+    };
+    each(band_stat::PFC_PRIORITY_PAUSED, |all| all.paused)?;
+    each(band_stat::PFC_PRIORITY_TIME, |all| all.time.0)?;
+    each(band_stat::PFC_PRIORITY_LONGEST, |all| all.longest.0)
 }
 
 /// What the other end was asked for, while the port pauses others.

@@ -87,6 +87,67 @@ impl Counters {
     };
 }
 
+/// What is counted of one priority, or of a link that has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PartCounters {
+    /// Frames that paused it, or refreshed its pause.
+    pub paused: u64,
+    /// How long it was paused in all, up to now.
+    pub time: Nanos,
+    /// How long the longest pause took, up to now.
+    pub longest: Nanos,
+}
+
+/// The timer of one priority, or of a link that has none.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    /// Its last pause is from `began` up to `end`, which is excluded.
+    began: Nanos,
+    end: Nanos,
+    /// Without that pause's time.
+    counters: PartCounters,
+}
+
+impl Part {
+    const NEW: Self = Self {
+        began: Nanos::ZERO,
+        end: Nanos::ZERO,
+        counters: PartCounters {
+            paused: 0,
+            time: Nanos::ZERO,
+            longest: Nanos::ZERO,
+        },
+    };
+
+    /// It is to be silent for so long from now on; for no time: it may send.
+    fn heard(&mut self, now: Nanos, time: Nanos) {
+        if time == Nanos::ZERO {
+            return self.stop(now);
+        }
+        if self.end < now {
+            self.counters = self.counters(now);
+            self.began = now;
+        }
+        self.end = now + time;
+        self.counters.paused = self.counters.paused.wrapping_add(1);
+    }
+
+    /// Its pause ends now, if it has not ended before.
+    fn stop(&mut self, now: Nanos) {
+        self.end = self.end.min(now.max(self.began));
+    }
+
+    /// What was counted up to `now`.
+    fn counters(&self, now: Nanos) -> PartCounters {
+        let last = self.end.min(now) - self.began;
+        PartCounters {
+            paused: self.counters.paused,
+            time: self.counters.time + last,
+            longest: self.counters.longest.max(last),
+        }
+    }
+}
+
 /// Whether data could use the time since a pause began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
@@ -102,8 +163,8 @@ pub struct Pauses {
     rate: Rate,
     watchdog: Nanos,
     scope: Scope,
-    /// Until when each part of the scope is paused.
-    ends: [Nanos; PRIORITIES as usize],
+    /// Each part of the scope.
+    parts: [Part; PRIORITIES as usize],
     /// There was a pause at all. The last one is from `began` up to `until`, which is excluded.
     any: bool,
     /// The last pause is longer than the watchdog allows, and counted as such.
@@ -128,7 +189,7 @@ impl Pauses {
             rate,
             watchdog,
             scope,
-            ends: [Nanos::ZERO; PRIORITIES as usize],
+            parts: [Part::NEW; PRIORITIES as usize],
             any: false,
             stormed: false,
             began: Nanos::ZERO,
@@ -148,9 +209,13 @@ impl Pauses {
         (self.rate, self.watchdog) = (rate, watchdog);
     }
 
-    /// Data is something else from now on. No pause of that was heard; the counters go on.
+    /// Data is something else from now on. No pause of that was heard; the counters go on, but for
+    /// those of priorities where there are none any more.
     pub fn speak_of(&mut self, now: Nanos, scope: Scope) {
         self.reset(now);
+        if (self.scope == Scope::Link) != (scope == Scope::Link) {
+            self.parts = [Part::NEW; PRIORITIES as usize];
+        }
         self.scope = scope;
     }
 
@@ -161,7 +226,9 @@ impl Pauses {
 
     /// Ends all pauses, since the link went down, say. The counters stay.
     pub fn reset(&mut self, now: Nanos) {
-        self.ends = [Nanos::ZERO; PRIORITIES as usize];
+        for part in &mut self.parts {
+            part.stop(now);
+        }
         self.shorten(now, now);
         self.stuck = false;
     }
@@ -169,9 +236,9 @@ impl Pauses {
     /// A frame was heard. What it does not speak of is as before.
     pub fn heard(&mut self, now: Nanos, frame: &Frame) {
         let (mut pauses, mut ends) = (false, false);
-        for (end, said) in self.ends.iter_mut().zip(self.scope.said_by(frame)) {
+        for (part, said) in self.parts.iter_mut().zip(self.scope.said_by(frame)) {
             if let Some(quanta) = said {
-                *end = now + time_of(&self.rate, quanta);
+                part.heard(now, time_of(&self.rate, quanta));
                 pauses |= quanta != 0;
                 ends |= quanta == 0;
             }
@@ -179,7 +246,8 @@ impl Pauses {
         if !pauses && !ends {
             return;
         }
-        let until = self.ends.iter().copied().max().unwrap_or(now);
+        let ends = self.parts.iter().map(|part| part.end);
+        let until = ends.max().unwrap_or(now);
         if pauses {
             self.pause(now, until);
         } else {
@@ -242,6 +310,14 @@ impl Pauses {
         let found = !self.stormed && self.is_stormed(now);
         counters.storms = counters.storms.wrapping_add(found.into());
         counters
+    }
+
+    /// What was counted of each priority up to `now`. `None`: data's pauses are the link's.
+    pub fn of_priorities(&self, now: Nanos) -> Option<[PartCounters; PRIORITIES as usize]> {
+        match self.scope {
+            Scope::Link => None,
+            Scope::Priorities(_) => Some(self.parts.map(|part| part.counters(now))),
+        }
     }
 
     /// When the last pause began, the one in progress if there is one. `None` if there was none.

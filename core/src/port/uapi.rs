@@ -343,8 +343,16 @@ pub mod band_stat {
     pub const PFC_ASKED_TIME: u16 = 86;
     /// ns: the longest such pause.
     pub const PFC_ASKED_LONGEST: u16 = 87;
+    /// Eight `u64`, one for each priority from 0 on: frames that paused it, or refreshed its pause.
+    /// This and what follows only while data has priorities; of those that are not data's nothing
+    /// is counted.
+    pub const PFC_PRIORITY_PAUSED: u16 = 88;
+    /// ns, eight `u64`: how long each priority was paused.
+    pub const PFC_PRIORITY_TIME: u16 = 89;
+    /// ns, eight `u64`: the longest pause of each priority.
+    pub const PFC_PRIORITY_LONGEST: u16 = 90;
     /// The highest attribute number in use.
-    pub const MAX: u16 = 87;
+    pub const MAX: u16 = 90;
 }
 
 /// Attribute inside `TCA_OPTIONS` of a class dump: `u32`, the band's minor again (see [`class`]).

@@ -441,3 +441,67 @@ proptest! {
         }
     }
 }
+
+/// What is counted of each priority: its own frames and times, whatever others are told meanwhile.
+#[test]
+fn each_priority_is_counted_by_itself() {
+    let mut pauses = Pauses::new(Scope::Priorities(0b1_1000), rate(1), WATCHDOG);
+    pauses.heard(Nanos(1000), &Frame::one(3, 2));
+    pauses.heard(Nanos(1000), &Frame::one(5, 100));
+    // Refreshed, and another one; and the end of it before its time.
+    pauses.heard(Nanos(1500), &Frame::one(3, 2));
+    pauses.heard(Nanos(2000), &Frame::one(4, 10));
+    pauses.heard(Nanos(5000), &Frame::one(3, 1));
+    pauses.heard(Nanos(5100), &Frame::one(4, 0));
+    pauses.heard(Nanos(5200), &Frame::one(3, 0));
+    let [a, b, c, third, fourth, fifth, ..] = pauses.of_priorities(Nanos(6000)).unwrap();
+    let none = PartCounters::default();
+    assert_eq!([a, b, c, fifth], [none; 4]);
+    let first = 500 + 2 * QUANTUM;
+    let counters = |paused, time, longest| PartCounters {
+        paused,
+        time: Nanos(time),
+        longest: Nanos(longest),
+    };
+    assert_eq!(third, counters(3, first + 200, first));
+    assert_eq!(fourth, counters(1, 3100, 3100));
+    // While a pause is in progress, and of the whole link.
+    pauses.heard(Nanos(7000), &Frame::Pause { quanta: 1000 });
+    let [.., fourth, _, _, _] = pauses.of_priorities(Nanos(7100)).unwrap();
+    assert_eq!(fourth, counters(2, 3200, 3100));
+    pauses.reset(Nanos(7300));
+    let [.., fourth, _, _, _] = pauses.of_priorities(Nanos(9000)).unwrap();
+    assert_eq!(fourth, counters(2, 3400, 3100));
+    // Other priorities, and a link that has none.
+    pauses.speak_of(Nanos(9000), Scope::one(3));
+    let [.., fourth, _, _, _] = pauses.of_priorities(Nanos(9000)).unwrap();
+    assert_eq!(fourth, counters(2, 3400, 3100));
+    pauses.speak_of(Nanos(9000), Scope::Link);
+    assert_eq!(pauses.of_priorities(Nanos(9000)), None);
+    pauses.heard(Nanos(9000), &Frame::Pause { quanta: 1 });
+    pauses.speak_of(Nanos(9100), Scope::one(0));
+    assert_eq!(pauses.of_priorities(Nanos(9200)), Some([none; 8]));
+}
+
+proptest! {
+    /// Of data with one priority all of that is what is counted of data.
+    #[test]
+    fn one_priority_is_counted_as_data_is(
+        frames in prop::collection::vec((0_u64..3000, 0_u8..3, 0_u16..8), 0..40),
+        ends in 0_u64..10_000,
+    ) {
+        let mut pauses = pauses(1);
+        let mut now = 1;
+        for (later, priority, quanta) in frames {
+            now += later;
+            pauses.heard(Nanos(now), &Frame::one(priority, quanta));
+        }
+        now += ends;
+        let all = pauses.counters(Nanos(now));
+        let [_, one, ..] = pauses.of_priorities(Nanos(now)).unwrap();
+        prop_assert_eq!(
+            (one.paused, one.time, one.longest),
+            (all.paused, all.time, all.longest)
+        );
+    }
+}

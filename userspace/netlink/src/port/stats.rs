@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 //! What the kernel counts: `TCA_XSTATS` of a port and of its classes.
 
+use turnstile_core::pfc::PRIORITIES;
 use turnstile_core::port::uapi::{band_stat, port_stat};
 
 use crate::attr::{attributes, Malformed};
@@ -230,6 +231,92 @@ statistics! {
     }
 }
 
+/// What was heard of each priority, 0 to 7: frames that paused it or refreshed its pause, and ns of
+/// all and of the longest pause. All 0 for those that are not data's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PriorityStats([[u64; 3]; PRIORITIES as usize]);
+
+/// The attributes, and how each is named for each priority.
+const OF_PRIORITIES: [(u16, [&str; PRIORITIES as usize], Unit); 3] = {
+    macro_rules! names {
+        ($what:literal) => {
+            [
+                concat!("pfc-0-", $what),
+                concat!("pfc-1-", $what),
+                concat!("pfc-2-", $what),
+                concat!("pfc-3-", $what),
+                concat!("pfc-4-", $what),
+                concat!("pfc-5-", $what),
+                concat!("pfc-6-", $what),
+                concat!("pfc-7-", $what),
+            ]
+        };
+    }
+    [
+        (
+            band_stat::PFC_PRIORITY_PAUSED,
+            names!("paused"),
+            Unit::Count,
+        ),
+        (band_stat::PFC_PRIORITY_TIME, names!("time"), Unit::Time),
+        (
+            band_stat::PFC_PRIORITY_LONGEST,
+            names!("longest"),
+            Unit::Time,
+        ),
+    ]
+};
+
+impl PriorityStats {
+    /// Name of each, and what it is.
+    pub const ABOUT: &'static [(&'static str, &'static str)] = &[
+        (
+            "pfc-N-paused",
+            "Frames that paused priority N, or refreshed its pause; this and the next two for each \
+             priority of data of which one was heard.",
+        ),
+        ("pfc-N-time", "ns: how long priority N was paused."),
+        ("pfc-N-longest", "ns: the longest pause of priority N."),
+    ];
+
+    /// Reads `TCA_XSTATS`; as of the others.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut stats = Self::default();
+        for attribute in attributes(bytes) {
+            let attribute = attribute?;
+            for (which, (number, names, _)) in OF_PRIORITIES.iter().enumerate() {
+                if attribute.number != *number {
+                    continue;
+                }
+                let values = attribute.payload.chunks_exact(size_of::<u64>());
+                if values.len() != names.len() || !values.remainder().is_empty() {
+                    return Err(attribute.malformed(names[0]));
+                }
+                for (of, value) in stats.0.iter_mut().zip(values) {
+                    let value = value.try_into().expect("as long as a u64");
+                    of[which] = u64::from_ne_bytes(value);
+                }
+            }
+        }
+        Ok(stats)
+    }
+
+    /// Name (which is the key in JSON), value and unit of each, of priorities of which a pause was
+    /// heard.
+    pub fn fields(&self) -> Vec<(&'static str, u64, Unit)> {
+        let heard = (0..).zip(&self.0).filter(|(_, [paused, ..])| *paused != 0);
+        heard
+            .flat_map(|(priority, values): (usize, _)| {
+                let named =
+                    move |((_, names, unit), value): (&(_, [&'static str; 8], Unit), &u64)| {
+                        (names[priority], *value, *unit)
+                    };
+                OF_PRIORITIES.iter().zip(values).map(named)
+            })
+            .collect()
+    }
+}
+
 statistics! {
     /// What the port asked the other end of its link for.
     PauserStats from band_stat {
@@ -282,6 +369,8 @@ pub struct MarkerStats {
     pub tcd: Option<TcdStats>,
     /// Pauses that were heard.
     pub pfc: Option<PfcStats>,
+    /// The same of each priority.
+    pub priorities: Option<PriorityStats>,
     /// Pauses that were sent.
     pub pauser: Option<PauserStats>,
     /// What is counted for any marker.
@@ -298,6 +387,9 @@ impl MarkerStats {
                 band_stat::REN_SEEN => stats.ren = Some(RenStats::decode(bytes)?),
                 band_stat::TCD_SEEN => stats.tcd = Some(TcdStats::decode(bytes)?),
                 band_stat::PFC_PAUSED => stats.pfc = Some(PfcStats::decode(bytes)?),
+                band_stat::PFC_PRIORITY_PAUSED => {
+                    stats.priorities = Some(PriorityStats::decode(bytes)?);
+                }
                 band_stat::PFC_XOFF => stats.pauser = Some(PauserStats::decode(bytes)?),
                 band_stat::UNWRITABLE => stats.marking = Some(MarkingStats::decode(bytes)?),
                 _ => {}
@@ -313,8 +405,10 @@ impl MarkerStats {
         let marking = self.marking.map(|stats| stats.fields());
         let tcd = self.tcd.map(|stats| stats.fields());
         let pfc = self.pfc.map(|stats| stats.fields());
+        let priorities = self.priorities.map(|stats| stats.fields());
+        let priorities = priorities.filter(|fields| !fields.is_empty());
         let pauser = self.pauser.map(|stats| stats.fields());
-        let all = [phantom, ren, tcd, marking, pfc, pauser];
+        let all = [phantom, ren, tcd, marking, pfc, priorities, pauser];
         all.into_iter().flatten().collect()
     }
 
@@ -322,7 +416,8 @@ impl MarkerStats {
     pub fn about() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
         let markers = PhantomStats::ABOUT.iter().chain(RenStats::ABOUT);
         let markers = markers.chain(TcdStats::ABOUT).chain(MarkingStats::ABOUT);
-        markers.chain(PfcStats::ABOUT).chain(PauserStats::ABOUT)
+        let heard = PfcStats::ABOUT.iter().chain(PriorityStats::ABOUT);
+        markers.chain(heard).chain(PauserStats::ABOUT)
     }
 }
 
@@ -496,6 +591,57 @@ mod tests {
         put_u64(&mut newer, 4000, 1);
         put(&mut newer, 1, &[]);
         assert_eq!(PortStats::decode(&newer), Ok(PortStats::default()));
+    }
+
+    #[test]
+    fn priorities_have_names_of_their_own() {
+        let of = |values: [(usize, u64); 2]| {
+            let mut all = [0_u64; 8];
+            for (priority, value) in values {
+                all[priority] = value;
+            }
+            all.map(u64::to_ne_bytes).concat()
+        };
+        let mut bytes = Vec::new();
+        put_u64(&mut bytes, band_stat::PFC_PAUSED, 3);
+        put(
+            &mut bytes,
+            band_stat::PFC_PRIORITY_PAUSED,
+            &of([(3, 2), (7, 1)]),
+        );
+        put(
+            &mut bytes,
+            band_stat::PFC_PRIORITY_TIME,
+            &of([(3, 900), (7, 80)]),
+        );
+        put(
+            &mut bytes,
+            band_stat::PFC_PRIORITY_LONGEST,
+            &of([(3, 600), (7, 80)]),
+        );
+        let stats = MarkerStats::decode(&bytes).unwrap();
+        let fields = stats.priorities.unwrap().fields();
+        assert_eq!(
+            fields,
+            [
+                ("pfc-3-paused", 2, Unit::Count),
+                ("pfc-3-time", 900, Unit::Time),
+                ("pfc-3-longest", 600, Unit::Time),
+                ("pfc-7-paused", 1, Unit::Count),
+                ("pfc-7-time", 80, Unit::Time),
+                ("pfc-7-longest", 80, Unit::Time),
+            ]
+        );
+        assert!(stats.fields().contains(&fields));
+        // Of none anything was heard: nothing is shown.
+        let mut none = Vec::new();
+        put(&mut none, band_stat::PFC_PRIORITY_PAUSED, &[0; 64]);
+        assert!(MarkerStats::decode(&none).unwrap().fields().is_empty());
+        for wrong in [0, 8, 63, 65, 72] {
+            let mut bytes = Vec::new();
+            put(&mut bytes, band_stat::PFC_PRIORITY_PAUSED, &vec![0; wrong]);
+            assert!(MarkerStats::decode(&bytes).is_err(), "{wrong}");
+        }
     }
 
     #[test]

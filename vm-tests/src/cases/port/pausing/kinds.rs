@@ -46,6 +46,15 @@ pub(super) fn several(_: &mut Ctx) -> Result<()> {
     let third = bench.data("p3")?;
     let counts = ["pfc-paused", "pfc-resumed", "pfc-pauses"].map(|key| third.get(key));
     ensure!(counts == [2, 2, 1], "{}", third.json);
+    let each = ["pfc-3-paused", "pfc-4-paused"].map(|key| third.get(key));
+    ensure!(each == [1, 1], "{}", third.json);
+    // The fourth was paused for longer, as all of data was.
+    let [third_s, fourth_s, all] =
+        ["pfc-3-time", "pfc-4-time", "pfc-time"].map(|key| third.get(key));
+    let longest = third.get("pfc-4-longest");
+    ensure!(third_s < fourth_s && fourth_s == longest, "{}", third.json);
+    ensure!(fourth_s <= all && third_s > 0, "{}", third.json);
+    ensure!(!third.json.to_string().contains("pfc-5-"), "{}", third.json);
     // A frame of the whole link is about both.
     bench.says(&Pause::Pause { quanta: LONG })?;
     bench.send(false, 1)?;
