@@ -104,10 +104,10 @@ fn at_once(hosts: usize, length: u32, alike: bool, policy: u32) -> [f64; 2] {
 #[test]
 fn a_shuffle_takes_not_much_longer_than_its_bytes() {
     for (hosts, length, alike, bound) in [
-        (16, 500_000, false, 1.5),
-        (16, 500_000, true, 1.6),
-        (64, 50_000, false, 1.5),
-        (64, 50_000, true, 2.1),
+        (16, 500_000, false, 1.4),
+        (16, 500_000, true, 1.4),
+        (64, 50_000, false, 1.45),
+        (64, 50_000, true, 1.75),
     ] {
         let [top, fair] = [uapi::POLICY_TOP, uapi::POLICY_EXPRESSPASS]
             .map(|policy| at_once(hosts, length, alike, policy));
@@ -136,7 +136,7 @@ fn a_standing_shuffle_fills_its_links() {
         network.run_until(began + 15 * MS);
         let part = (network.registry.bytes - before) as f64 / (hosts as u64 * RATE / 100) as f64;
         println!("seed {seed}: {part:.3}");
-        assert!(part > 0.7, "seed {seed}: {part:.3}");
+        assert!(part > 0.84, "seed {seed}: {part:.3}");
     }
 }
 
