@@ -465,9 +465,10 @@ fn paced_alike(ctx: &mut Ctx) -> Result<()> {
         highest <= RATE * 1.02,
         "{highest} bit/s on a link of {RATE}"
     );
-    // On a machine that is busy with other things, all of them are slower.
+    // On a machine that is busy with other things, some of them are slower.
+    let alike = !clock::is_simulated() || lowest >= highest * 0.95;
     ensure!(
-        lowest >= highest * 0.85 && lowest >= RATE * 0.5,
+        alike && lowest >= RATE * 0.5,
         "between {lowest} and {highest} bit/s on a link of {RATE}"
     );
     Ok(())
