@@ -464,6 +464,21 @@ static void knt_put_copy(struct sk_buff *skb, struct page *page, u32 at, u32 len
 }
 
 /*
+ * By reference. Of a page that is somebody else's its allocator is not asked whether it was for
+ * emergencies: where that is noted, its owner has something of his own by now.
+ */
+static void knt_put_page(struct sk_buff *skb, struct page *page, u32 at, u32 len, bool lent)
+{
+	get_page(page);
+	if (unlikely(lent)) {
+		skb_fill_page_desc_noacc(skb, skb_shinfo(skb)->nr_frags, page, at, len);
+		skb_len_add(skb, len);
+	} else {
+		skb_add_rx_frag(skb, skb_shinfo(skb)->nr_frags, page, at, len, len);
+	}
+}
+
+/*
  * Puts a part of what is written into a packet, as a copy or by reference. What is not written is
  * nobody's to see. seen: of a row of packets, as long as nothing of the message can be released.
  */
@@ -497,11 +512,12 @@ bool knt_out_attach(struct knt_out *out, struct sk_buff *skb, u32 offset, u32 le
 		if (copy) {
 			knt_put_copy(skb, seen->page, at, left);
 		} else {
+			bool lent = knt_out_is_lent(out);
+
 			if (skb_shinfo(skb)->nr_frags >= MAX_SKB_FRAGS ||
-			    (unlikely(knt_out_is_lent(out)) && !knt_lent_refer(skb, seen->call)))
+			    (unlikely(lent) && !knt_lent_refer(skb, seen->call)))
 				return false;
-			get_page(seen->page);
-			skb_add_rx_frag(skb, skb_shinfo(skb)->nr_frags, seen->page, at, left, left);
+			knt_put_page(skb, seen->page, at, left, lent);
 		}
 		offset += left;
 		len -= left;

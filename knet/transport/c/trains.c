@@ -120,8 +120,10 @@ static bool knt_refer(struct sk_buff *part, const struct sk_buff *skb, u32 offse
 			continue;
 		bytes = min(len, at - offset);
 		__skb_frag_ref((skb_frag_t *)frag);
-		skb_add_rx_frag(part, skb_shinfo(part)->nr_frags, skb_frag_page(frag),
-				skb_frag_off(frag) + begin, bytes, bytes);
+		/* Whether it is for emergencies only is said of the whole, not asked of the page. */
+		skb_fill_page_desc_noacc(part, skb_shinfo(part)->nr_frags, skb_frag_page(frag),
+					 skb_frag_off(frag) + begin, bytes);
+		skb_len_add(part, bytes);
 		offset += bytes;
 		len -= bytes;
 	}
@@ -151,6 +153,7 @@ bool knt_train_apart(struct sk_buff *skb, u32 skip, u32 headroom)
 		if (skb_copy_bits(skb, offset, skb_put(part, first), first) ||
 		    !knt_refer(part, skb, offset + first, len - first))
 			goto drop;
+		part->pfmemalloc |= skb->pfmemalloc;
 		/* Whose the pages are, if they are lent. */
 		skb_shinfo(part)->flags |= skb_shinfo(skb)->flags & SKBFL_SHARED_FRAG;
 		skb_zcopy_set(part, skb_zcopy(skb), NULL);
