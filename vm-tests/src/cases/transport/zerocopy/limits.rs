@@ -26,13 +26,13 @@ use crate::cmd::run_here;
 use crate::harness::Ctx;
 
 /// Memory that is a program's own for as long as it wants.
-struct Mapping {
+pub(super) struct Mapping {
     at: *mut u8,
     len: usize,
 }
 
 impl Mapping {
-    fn new(content: &[u8]) -> Result<Self> {
+    pub(super) fn new(content: &[u8]) -> Result<Self> {
         let len = content.len();
         let (rights, flags) = (
             libc::PROT_READ | libc::PROT_WRITE,
@@ -47,7 +47,7 @@ impl Mapping {
         Ok(Self { at, len })
     }
 
-    fn bytes(&self) -> &[u8] {
+    pub(super) fn bytes(&self) -> &[u8] {
         // SAFETY: they are there as long as the value.
         unsafe { std::slice::from_raw_parts(self.at, self.len) }
     }

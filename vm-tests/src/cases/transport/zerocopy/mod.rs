@@ -4,12 +4,13 @@
 mod calls;
 mod lent;
 mod limits;
+mod lossy;
 mod out;
 mod spliced;
 
 pub(super) use lent::unharmed;
 
-use crate::harness::Case;
+use crate::harness::{Case, Need};
 
 pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/zerocopy/sendfile", spliced::sendfile),
@@ -33,6 +34,9 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/zerocopy/ways", lent::ways),
     Case::new("transport/zerocopy/closed", limits::closed),
     Case::new("transport/zerocopy/killed", limits::killed),
+    Case::new("transport/zerocopy/lossy", lossy::lossy)
+        .needs(&[Need::Module("sch_netem")])
+        .timeout_s(180),
     Case::new("transport/zerocopy/locked-memory", limits::locked_memory),
     // The first memory cgroup makes the kernel keep some objects for good.
     Case::new("transport/zerocopy/full-group", limits::full_group)

@@ -19,20 +19,20 @@ use super::calls::{file, sendfile};
 use crate::harness::Ctx;
 
 /// Splices up to so many bytes into a pipe of so many pages, and reads them from there.
-struct Pipe {
-    out: std::fs::File,
+pub(super) struct Pipe {
+    pub(super) out: std::fs::File,
     into: std::os::fd::OwnedFd,
 }
 
 impl Pipe {
-    fn new(pages: i32) -> Result<Self> {
+    pub(super) fn new(pages: i32) -> Result<Self> {
         let (out, into) = pipe2(OFlag::O_CLOEXEC)?;
         fcntl::fcntl(&into, fcntl::FcntlArg::F_SETPIPE_SZ(pages * 4096))?;
         let out = out.into();
         Ok(Self { out, into })
     }
 
-    fn fill(&self, socket: &Socket, len: usize) -> nix::Result<usize> {
+    pub(super) fn fill(&self, socket: &Socket, len: usize) -> nix::Result<usize> {
         let none = SpliceFFlags::empty();
         fcntl::splice(socket, None, &self.into, None, len, none)
     }
