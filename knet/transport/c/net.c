@@ -134,8 +134,11 @@ static int knt_udp_open(struct knt_net *tn, int family, struct socket **result)
 		sock_release(sock);
 		return err;
 	}
+	/*
+	 * No inet_inc_convert_csum(), which is for checksums inside a tunnel: where UDP splits a
+	 * super-packet it would have each checksum made anew, and then look whether it is right.
+	 */
 	inet_clear_bit(MC_LOOP, sock->sk);
-	inet_inc_convert_csum(sock->sk);
 	sock->sk->sk_allocation = GFP_ATOMIC;
 	rcu_assign_sk_user_data(sock->sk, tn);
 	udp_sk(sock->sk)->encap_rcv = knt_receive;

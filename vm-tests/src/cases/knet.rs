@@ -194,28 +194,30 @@ fn hostile(_: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// Counts the calls that wait for a grace period.
-struct Waits;
+/// What waits for a grace period.
+const WAITS: &[&str] = &["synchronize_rcu_expedited", "synchronize_rcu"];
 
-impl Waits {
+/// Counts the calls of some of the kernel's functions.
+pub(super) struct Calls(&'static [&'static str]);
+
+impl Calls {
     const TRACING: &str = "/sys/kernel/tracing";
-    const WAITS: [&str; 2] = ["synchronize_rcu_expedited", "synchronize_rcu"];
 
     /// `None`: this kernel has no probes.
-    fn count() -> Result<Option<Self>> {
+    pub(super) fn count(names: &'static [&'static str]) -> Result<Option<Self>> {
         run_here(&format!("mount -t tracefs tracefs {}", Self::TRACING), "")?;
         let events = format!("{}/kprobe_events", Self::TRACING);
         if !fs::exists(&events)? {
             return Ok(None);
         }
-        for name in Self::WAITS {
+        for name in names {
             let probe = format!("p:turnstile/{name} {name}\n");
             let mut file = fs::OpenOptions::new().append(true).open(&events)?;
             std::io::Write::write_all(&mut file, probe.as_bytes())
                 .with_context(|| format!("a probe of {name}"))?;
             Self::enable(name, "1")?;
         }
-        Ok(Some(Self))
+        Ok(Some(Self(names)))
     }
 
     fn enable(name: &str, how: &str) -> Result<()> {
@@ -223,7 +225,7 @@ impl Waits {
         fs::write(&file, how).with_context(|| file)
     }
 
-    fn so_far(&self) -> Result<u64> {
+    pub(super) fn so_far(&self) -> Result<u64> {
         let profile = fs::read_to_string(format!("{}/kprobe_profile", Self::TRACING))?;
         Ok(profile
             .lines()
@@ -232,9 +234,9 @@ impl Waits {
     }
 }
 
-impl Drop for Waits {
+impl Drop for Calls {
     fn drop(&mut self) {
-        for name in Self::WAITS {
+        for name in self.0 {
             let _ = Self::enable(name, "0");
         }
         let _ = fs::write(format!("{}/kprobe_events", Self::TRACING), "\n");
@@ -259,8 +261,8 @@ fn taps(ctx: &mut Ctx) -> Result<()> {
             )?;
         }
         ns.run_with("tc -batch -", &lines)?;
-        let waits = Waits::count()?;
-        let before = waits.as_ref().map(Waits::so_far).transpose()?;
+        let waits = Calls::count(WAITS)?;
+        let before = waits.as_ref().map(Calls::so_far).transpose()?;
         let began = Instant::now();
         ns.tc("qdisc del dev eth0 root")?;
         took.push(began.elapsed());

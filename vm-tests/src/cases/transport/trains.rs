@@ -5,9 +5,12 @@
 mod outside;
 
 use anyhow::{ensure, Context, Result};
+use nix::mount::{mount, MsFlags};
+use nix::sched::{unshare, CloneFlags};
 use turnstile_core::port::uapi::port_stat;
 use turnstile_socket::SendOptions;
 
+use super::super::knet::Calls;
 use super::content::{content, Ledger};
 use super::support::{
     addresses, configure_all, counters, hosts, receive_all, receiver, sender, PATIENCE,
@@ -27,6 +30,7 @@ pub(in crate::cases) const CASES: &[Case] = &[
     Case::new("transport/trains/short-by-port", short_by_port).needs(&[Need::VirtualTime]),
     Case::new("transport/trains/made-by-others", outside::made_by_others),
     Case::new("transport/trains/coalesced", coalesced),
+    Case::new("transport/trains/coalesced-much", coalesced_much).keeps_once(1024),
 ];
 
 /// What a message did at its sender and receiver.
@@ -219,6 +223,46 @@ fn coalesced(ctx: &mut Ctx) -> Result<()> {
                 "on" => ensure!(went_up <= seen.data / 2, "{went_up} of {seen:?}"),
                 _ => ensure!(went_up >= seen.data, "{went_up} of {seen:?}"),
             }
+        }
+    }
+    Ok(())
+}
+
+/// What is merged to more than a packet has places for is split by UDP, which makes no checksums for
+/// that.
+fn coalesced_much(ctx: &mut Ctx) -> Result<()> {
+    let net = hosts(&Builder::pair())?;
+    let (to, from) = (&net.hosts[0].ns, &net.hosts[1].ns);
+    configure_all(&net, TRAINS)?;
+    from.run("ethtool -K eth0 tso off tx-udp-segmentation off")?;
+    to.run("ethtool -K eth0 gro on")?;
+    // Packets wait for others.
+    to.enter(|| {
+        // The namespace's own devices.
+        unshare(CloneFlags::CLONE_NEWNS)?;
+        let none: Option<&str> = None;
+        mount(none, "/sys", Some("sysfs"), MsFlags::empty(), none)?;
+        for (name, value) in [
+            ("napi_defer_hard_irqs", "20"),
+            ("gro_flush_timeout", "200000"),
+        ] {
+            std::fs::write(format!("/sys/class/net/eth0/{name}"), value).context(name)?;
+        }
+        Ok(())
+    })?;
+    let calls = Calls::count(&["skb_checksum", "skb_segment"])?;
+    for family in [0, 1] {
+        let before = went_up(to, family)?;
+        let so_far = calls.as_ref().map(Calls::so_far).transpose()?;
+        let seen = sent(&net, family, LEN)?;
+        let went_up = went_up(to, family)? - before;
+        ctx.note(format!("family {family}: {seen:?}, {went_up} went up"));
+        ensure!(went_up <= seen.data / 4, "{went_up} of {seen:?}");
+        if let (Some(calls), Some(so_far)) = (&calls, so_far) {
+            let made = calls.so_far()? - so_far;
+            ctx.note(format!("{made} checksums and splits"));
+            // The sender's kernel splits what it sends in eights.
+            ensure!(made <= seen.data / 4, "{made} of {seen:?}");
         }
     }
     Ok(())
