@@ -256,7 +256,10 @@ impl Fan {
         }
         self.holds &= near;
         self.settled &= self.holds;
-        self.window = self.window.min(most);
+        // For each: parts are alike, and of its own one that has a slow link, or a slow reader,
+        // leaves what nobody else may have.
+        let all = (least / u64::from(PARTS)).max(1);
+        self.window = self.window.min(most.saturating_mul(all).min(MOST));
         // Of the tokens that came, those that none of a higher priority took the place of.
         let mut left = self.came;
         for class in &mut self.classes {

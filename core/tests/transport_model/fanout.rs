@@ -199,3 +199,32 @@ fn who_writes_by_pieces_draws_no_more_tokens_than_who_has_written_all() {
         }
     }
 }
+
+/// All but one of the receivers have links of a hundredth of the sender's, and a part of its window
+/// like the one that could take all that they leave. When the window had an end regardless of how
+/// many there were, a third of the sender's link was unused with 16 and with 32 of them.
+#[test]
+fn receivers_on_slow_links_leave_the_rest_to_others() {
+    const SLOW: u64 = RATE / 100;
+    for slow in [8, 16, 32] {
+        let all = slow + 1;
+        let mut network = hosts(all, 1, 1);
+        for to in 2..=all {
+            network.slow_down(2 * to, SLOW);
+            network.slow_down(2 * to + 1, SLOW);
+            network.configure(to, &Config::DEFAULT.validate(Some(SLOW)).unwrap());
+        }
+        for to in 1..=all {
+            network.send_at(BEGIN, 0, to, 200_000_000);
+        }
+        network.run_until(BEGIN + SETTLED);
+        let before = counts(&network, all);
+        network.run_until(BEGIN + SETTLED + SPAN);
+        let after = counts(&network, all);
+        let [tokens, packets, bytes] = [0, 1, 2].map(|at| after[at] - before[at]);
+        let (tokens, used) = (tokens / packets, bytes * 1e9 / (RATE * SPAN) as f64);
+        println!("{slow} slow receivers: {tokens:.4} tokens, {used:.4} of the link");
+        assert!(tokens <= 1.05, "{tokens:.4} tokens");
+        assert!(used >= 0.93, "{used:.4} of the link");
+    }
+}
