@@ -46,6 +46,9 @@ const SHARED_TRIPS: u32 = 16;
 /// become even, also where ports drop whatever comes last, and many find out soon that there is
 /// more for them. With less 128 left 2 % of the link unused.
 const SHARED_EVENLY: u32 = 4;
+/// So many of its tokens that were lost in a row say nothing of how many share the link: its path
+/// was gone, or others went before it. Then it has the rate again that it had before.
+const SHARED_SILENT: u8 = 16;
 
 /// The fate of a message's tokens in one period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,6 +68,8 @@ pub struct Credit {
     before: u32,
     weight: u32,
     rising: bool,
+    /// Of one that shares its sender's link: how many of its tokens were lost since one came.
+    silent: u8,
     /// What the rate was before all tokens were lost; 0: not all are.
     outranked: u32,
     /// What it was before its sender said that it shares its link with many; 0: it does not.
@@ -79,6 +84,7 @@ impl Credit {
             before: config.initial_rate,
             weight: config.weight_initial,
             rising: false,
+            silent: 0,
             outranked: 0,
             unshared: 0,
         }
@@ -166,8 +172,21 @@ impl Credit {
         let one = one.clamp(1, WHOLE);
         if self.unshared == 0 {
             self.unshared = self.rate.max(self.outranked);
-            self.outranked = 0;
+            (self.silent, self.outranked) = (0, 0);
             (self.rate, self.before) = (self.rate.min(one), self.before.min(one));
+        }
+        if answered == 0 {
+            if self.silent == 0 {
+                self.outranked = self.rate;
+            }
+            let lost = u8::try_from(period.lost).unwrap_or(u8::MAX);
+            self.silent = self.silent.saturating_add(lost);
+        } else {
+            let kept = core::mem::take(&mut self.outranked).min(one);
+            if core::mem::take(&mut self.silent) >= SHARED_SILENT && kept > self.rate {
+                (self.rate, self.before) = (kept, kept);
+                return;
+            }
         }
         let came = u64::from(self.before).wrapping_mul(answered) / tokens;
         let part = u64::from(one / SHARED_EVENLY);
@@ -187,7 +206,7 @@ impl Credit {
         let before = core::mem::take(&mut self.unshared);
         if before != 0 {
             (self.rate, self.before) = (before, before);
-            self.rising = false;
+            (self.rising, self.silent, self.outranked) = (false, 0, 0);
         }
     }
 

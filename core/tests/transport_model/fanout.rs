@@ -228,3 +228,36 @@ fn receivers_on_slow_links_leave_the_rest_to_others() {
         assert!(used >= 0.93, "{used:.4} of the link");
     }
 }
+
+/// What was lost while its path was gone says nothing of how many share the sender's link: of 32
+/// one was asked for a sixth of its part 40 ms after that, and for all of it after 160.
+#[test]
+fn a_receiver_that_was_cut_off_has_its_part_soon_again() {
+    const RECEIVERS: usize = 32;
+    const MS: u64 = 1_000_000;
+    let mut network = hosts(RECEIVERS, 1, 1);
+    for to in 1..=RECEIVERS {
+        network.send_at(BEGIN, 0, to, 200_000_000);
+    }
+    network.run_until(BEGIN + SETTLED);
+    network.set_loss(2, 1_000_000);
+    network.run_until(network.now + 40 * MS);
+    network.set_loss(2, 0);
+    network.run_until(network.now + 5 * MS);
+    let parts = |network: &Network| -> Vec<u32> {
+        let all = network.registry.messages.iter();
+        all.map(|it| it.received).collect()
+    };
+    let before = parts(&network);
+    network.run_until(network.now + 20 * MS);
+    let after = parts(&network);
+    let got: Vec<u32> = after
+        .iter()
+        .zip(before)
+        .map(|(has, had)| has - had)
+        .collect();
+    let mean = got.iter().sum::<u32>() / got.len() as u32;
+    let part = f64::from(got[0]) / f64::from(mean);
+    println!("it has {part:.3} of the others'");
+    assert!(part >= 0.9, "{part:.3}");
+}
