@@ -228,8 +228,8 @@ fn coalesced(ctx: &mut Ctx) -> Result<()> {
     Ok(())
 }
 
-/// What is merged to more than a packet has places for is split by UDP, which makes no checksums for
-/// that.
+/// What is merged to more than a packet has places for is split by UDP, which makes no checksums
+/// for that.
 fn coalesced_much(ctx: &mut Ctx) -> Result<()> {
     let net = hosts(&Builder::pair())?;
     let (to, from) = (&net.hosts[0].ns, &net.hosts[1].ns);
