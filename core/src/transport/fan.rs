@@ -25,7 +25,7 @@
 //! round trips, as more and more of its tokens come. What is lost because others go first says
 //! nothing of the window.
 
-use core::num::{NonZeroU32, NonZeroU64};
+use core::num::NonZeroU64;
 
 use super::config::{Resolved, Speed};
 use super::jitter::{Rng, NANO};
@@ -78,10 +78,13 @@ struct Class {
     lost: u32,
     /// The long messages that had any.
     messages: u32,
+    /// The sum of their round trips without what they wait here, ns.
+    trips: u64,
     /// How many all of these may have under way, in parts of one, after what the last round showed,
-    /// and how many messages there were.
+    /// and how many messages there were, with which sum.
     window: u32,
-    sharers: NonZeroU32,
+    sharers: u32,
+    shared: u64,
     /// What was left of the last one's, less than one.
     left: u32,
 }
@@ -91,8 +94,10 @@ impl Class {
         came: 0,
         lost: 0,
         messages: 0,
+        trips: 0,
         window: 0,
-        sharers: NonZeroU32::MIN,
+        sharers: 0,
+        shared: 0,
         left: 0,
     };
 }
@@ -149,6 +154,8 @@ pub(crate) struct Fan {
     lost: u32,
     /// The shortest round trip of its messages.
     trip: Nanos,
+    /// How long data waits at this end, as of the last round.
+    queue: Nanos,
     classes: [Class; CLASSES],
     /// In parts of a token; 0: none was needed yet.
     window: u64,
@@ -167,6 +174,7 @@ impl Fan {
         held: 0,
         lost: 0,
         trip: Nanos::MAX,
+        queue: Nanos::ZERO,
         classes: [Class::NEW; CLASSES],
         window: 0,
         holds: false,
@@ -207,6 +215,7 @@ impl Fan {
         }
         if before != self.round && it.held {
             class.messages = class.messages.saturating_add(1);
+            class.trips = class.trips.saturating_add(it.rtt.0);
         }
     }
 
@@ -261,6 +270,7 @@ impl Fan {
         let all = (least / u64::from(PARTS)).max(1);
         self.window = self.window.min(most.saturating_mul(all).min(MOST));
         // Of the tokens that came, those that none of a higher priority took the place of.
+        self.queue = self.waits(speed);
         let mut left = self.came;
         for class in &mut self.classes {
             let rest = self.window.saturating_mul(left.into());
@@ -268,7 +278,8 @@ impl Fan {
             left = left.saturating_sub(class.came);
             *class = Class {
                 window: u32::try_from(rest).unwrap_or(u32::MAX),
-                sharers: NonZeroU32::new(class.messages).unwrap_or(NonZeroU32::MIN),
+                sharers: class.messages,
+                shared: class.trips,
                 left: class.left,
                 ..Class::NEW
             };
@@ -282,6 +293,21 @@ impl Fan {
     #[inline]
     pub(crate) fn is_near(trip: Nanos, config: &Resolved) -> bool {
         trip.0 <= config.base_rtt.0.saturating_mul(LONGEST)
+    }
+
+    /// How long data waits at this end: what all have under way takes of the link, less the round
+    /// trips that they have without that.
+    fn waits(&self, speed: &Speed) -> Nanos {
+        let (mut trips, mut messages) = (0_u64, 0_u64);
+        for class in &self.classes {
+            trips = trips.saturating_add(class.trips);
+            messages = messages.saturating_add(class.messages.into());
+        }
+        let Some(messages) = NonZeroU64::new(messages) else {
+            return Nanos::ZERO;
+        };
+        let under_way = speed.token_time.saturating_mul(self.window) / u64::from(PARTS) / NANO;
+        Nanos(under_way) - Nanos(trips / messages)
     }
 
     /// The part of the tokens that was lost, in billionths: of those that went first, of which half
@@ -299,10 +325,11 @@ impl Fan {
         NonZeroU64::new(all).map_or(0, |all| lost / all)
     }
 
-    /// What DATA of a long message says is written behind it ([`Data::more`]); 0: as much as is.
+    /// What DATA of a long message says is written behind it ([`Data::more`]); 0: as much as is. The
+    /// longer its round trip, the more it needs under way to be as fast as others.
     ///
     /// [`Data::more`]: super::wire::Data::more
-    pub(crate) fn more(&mut self, rng: &mut Rng, priority: u8) -> u8 {
+    pub(crate) fn more(&mut self, rng: &mut Rng, priority: u8, rtt: Nanos) -> u8 {
         let class = self.classes.get_mut(usize::from(priority));
         let Some(class) = class.filter(|_| self.holds) else {
             return 0;
@@ -315,9 +342,17 @@ impl Fan {
         let few = class.came.saturating_mul(RISE).saturating_add(FEW);
         let whole = u32::try_from(self.window).unwrap_or(u32::MAX);
         let window = few.saturating_mul(PARTS).max(class.window).min(whole);
-        // Others may have waited until now, and come one after the other.
-        let now = NonZeroU32::new(class.messages).unwrap_or(NonZeroU32::MIN);
-        let share = (window / class.sharers.max(now)).max(PARTS);
+        // Each has a token, and of the rest a part by its round trip: all are as fast then. Others may
+        // have waited until now, and come one after the other.
+        let (all, trips) = match class.messages > class.sharers {
+            true => (class.messages, class.trips),
+            false => (class.sharers, class.shared),
+        };
+        let rest = u64::from(window.saturating_sub(all.saturating_mul(PARTS)));
+        let trips = trips.saturating_add(self.queue.0.saturating_mul(all.into()));
+        let trip = (rtt + self.queue).0.max(1);
+        let part = NonZeroU64::new(trips).map_or(rest, |all| rest.saturating_mul(trip) / all);
+        let share = PARTS.saturating_add(u32::try_from(part.min(rest)).unwrap_or(u32::MAX));
         let parts = share.saturating_add(class.left);
         class.left = parts % PARTS;
         u8::try_from((parts / PARTS).saturating_add(1)).unwrap_or(0)

@@ -262,9 +262,9 @@ impl<M: Memory> Links<M> {
 
     /// What DATA of a long message that answers a token that came by the link is to say of what is
     /// written behind it ([`Fan::more`]).
-    pub(crate) fn says(&mut self, link: u32, priority: u8, rng: &mut Rng) -> u8 {
+    pub(crate) fn says(&mut self, link: u32, priority: u8, rtt: Nanos, rng: &mut Rng) -> u8 {
         let it = self.all.get_mut(link as usize);
-        it.map_or(0, |it| it.fan.more(rng, priority))
+        it.map_or(0, |it| it.fan.more(rng, priority, rtt))
     }
 
     /// The speed of a link.

@@ -200,6 +200,43 @@ fn who_writes_by_pieces_draws_no_more_tokens_than_who_has_written_all() {
     }
 }
 
+/// Half of the receivers are further away, but not so far that nothing is said to them. When all
+/// parts were alike, and so in tokens, these had 0.38 Gbit/s each and the others 1.85.
+#[test]
+fn receivers_further_away_have_nearly_as_much() {
+    const EACH: usize = 4;
+    for away in [20_000, 40_000, 60_000] {
+        let mut network = hosts(2 * EACH, 1, 1);
+        for to in EACH + 1..=2 * EACH {
+            for node in [2 * to, 2 * to + 1] {
+                network.move_away(node, away);
+            }
+        }
+        for to in 1..=2 * EACH {
+            network.send_at(BEGIN, 0, to, 400_000_000);
+        }
+        let received = |network: &Network| -> Vec<u32> {
+            let all = network.registry.messages.iter();
+            all.map(|it| it.received).collect()
+        };
+        network.run_until(BEGIN + SETTLED);
+        let before = received(&network);
+        network.run_until(BEGIN + SETTLED + SPAN);
+        let after = received(&network);
+        let of = |range: std::ops::Range<usize>| -> f64 {
+            range.map(|at| f64::from(after[at] - before[at])).sum()
+        };
+        let (near, far) = (of(0..EACH), of(EACH..2 * EACH));
+        let used = (near + far) * 1e9 / (RATE * SPAN) as f64;
+        println!(
+            "{away} ns: {:.3} of the near ones', {used:.3} of the link",
+            far / near
+        );
+        assert!(far >= near * 0.7, "{:.3}", far / near);
+        assert!(used >= 0.86, "{used:.3} of the link");
+    }
+}
+
 /// All but one of the receivers have links of a hundredth of the sender's, and a part of its window
 /// like the one that could take all that they leave. When the window had an end regardless of how
 /// many there were, a third of the sender's link was unused with 16 and with 32 of them.

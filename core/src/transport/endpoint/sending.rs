@@ -574,7 +574,7 @@ impl<M: Memory, O, I> Endpoint<M, O, I> {
                 rtt,
             });
             if near {
-                out.says = self.links.says(at.link, token.priority, &mut self.rng);
+                out.says = self.links.says(at.link, token.priority, rtt, &mut self.rng);
             }
         }
         let before = out.packets;

@@ -51,7 +51,7 @@ impl Model {
     /// The mean of what is said in many packets, less the one that it begins with.
     fn says(&mut self, class: u8) -> f64 {
         const PACKETS: u32 = 10_000;
-        let each = (0..PACKETS).map(|_| self.fan.more(&mut self.rng, class));
+        let each = (0..PACKETS).map(|_| self.fan.more(&mut self.rng, class, Nanos(TRIP)));
         let sum: u32 = each.map(u32::from).sum();
         f64::from(sum) / f64::from(PACKETS) - 1.0
     }
@@ -64,14 +64,14 @@ fn nothing_is_held_back_without_loss_or_while_there_is_room() {
     let mut model = Model::new();
     let mut drew_in = [u32::MAX; 4];
     model.go(MS, 1298, &mut drew_in, 0, 3);
-    assert_eq!(model.fan.more(&mut model.rng, 3), 0);
+    assert_eq!(model.fan.more(&mut model.rng, 3, Nanos(TRIP)), 0);
     // Half of the link.
     model.go(MS, 2596, &mut drew_in, 30, 3);
-    assert_eq!(model.fan.more(&mut model.rng, 3), 0);
+    assert_eq!(model.fan.more(&mut model.rng, 3, Nanos(TRIP)), 0);
     // On a path that is longer than the options say.
     model.config.base_rtt = Nanos(TRIP / 5);
     model.go(MS, 1298, &mut drew_in, 30, 3);
-    assert_eq!(model.fan.more(&mut model.rng, 3), 0);
+    assert_eq!(model.fan.more(&mut model.rng, 3, Nanos(TRIP)), 0);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn each_message_has_its_part_of_the_window() {
     model.go(400_000, 2596, &mut drew_in, 0, 3);
     assert!(model.says(3) > 1.9);
     model.go(4 * MS, 2596, &mut drew_in, 0, 3);
-    assert_eq!(model.fan.more(&mut model.rng, 3), 0);
+    assert_eq!(model.fan.more(&mut model.rng, 3, Nanos(TRIP)), 0);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn no_values_are_too_much() {
                     model
                         .fan
                         .came(Nanos(now), &model.config, &speed, &came, &mut drew_in);
-                    model.fan.more(&mut model.rng, priority);
+                    model.fan.more(&mut model.rng, priority, Nanos(TRIP));
                 }
             }
         }

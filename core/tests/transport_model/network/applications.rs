@@ -273,6 +273,11 @@ impl Network {
         self.nodes[node].link.delay = delay;
     }
 
+    /// A node's link is so long from now on, ns.
+    pub(crate) fn move_away(&mut self, node: usize, delay: u64) {
+        self.nodes[node].link.delay = delay;
+    }
+
     /// A link carries so many bytes/s from now on.
     pub(crate) fn slow_down(&mut self, node: usize, rate: u64) {
         let it = &mut self.nodes[node];
