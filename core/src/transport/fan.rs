@@ -348,6 +348,7 @@ impl Fan {
             true => (class.messages, class.trips),
             false => (class.sharers, class.shared),
         };
+        let all = all.max(1);
         let rest = u64::from(window.saturating_sub(all.saturating_mul(PARTS)));
         let trips = trips.saturating_add(self.queue.0.saturating_mul(all.into()));
         let trip = (rtt + self.queue).0.max(1);

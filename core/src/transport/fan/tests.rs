@@ -149,7 +149,7 @@ fn no_values_are_too_much() {
                     model
                         .fan
                         .came(Nanos(now), &model.config, &speed, &came, &mut drew_in);
-                    model.fan.more(&mut model.rng, priority, Nanos(TRIP));
+                    model.fan.more(&mut model.rng, priority, Nanos(rtt));
                 }
             }
         }
