@@ -325,8 +325,8 @@ impl Fan {
         NonZeroU64::new(all).map_or(0, |all| lost / all)
     }
 
-    /// What DATA of a long message says is written behind it ([`Data::more`]); 0: as much as is. The
-    /// longer its round trip, the more it needs under way to be as fast as others.
+    /// What DATA of a long message says is written behind it ([`Data::more`]); 0: as much as is.
+    /// The longer its round trip, the more it needs under way to be as fast as others.
     ///
     /// [`Data::more`]: super::wire::Data::more
     pub(crate) fn more(&mut self, rng: &mut Rng, priority: u8, rtt: Nanos) -> u8 {
@@ -342,8 +342,8 @@ impl Fan {
         let few = class.came.saturating_mul(RISE).saturating_add(FEW);
         let whole = u32::try_from(self.window).unwrap_or(u32::MAX);
         let window = few.saturating_mul(PARTS).max(class.window).min(whole);
-        // Each has a token, and of the rest a part by its round trip: all are as fast then. Others may
-        // have waited until now, and come one after the other.
+        // Each has a token, and of the rest a part by its round trip: all are as fast then. Others
+        // may have waited until now, and come one after the other.
         let (all, trips) = match class.messages > class.sharers {
             true => (class.messages, class.trips),
             false => (class.sharers, class.shared),
